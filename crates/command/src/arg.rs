@@ -1,6 +1,6 @@
 //! The arguments of a command as `COMMAND DOCS` describes them, with `const` builders for declarations.
 
-/// What an argument is.
+/// The kind of an argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArgKind {
     /// `string`
@@ -43,25 +43,25 @@ impl ArgKind {
 /// One argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arg {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: ArgKind,
-    /// The word that precedes it; of a pure token, the word itself.
+    /// The word before it; for a pure token, the word itself.
     pub token: Option<&'static str>,
-    /// Which key spec finds it.
+    /// The key spec that finds it.
     pub key_spec: Option<u8>,
-    /// What `COMMAND DOCS` shows instead of the name.
+    /// The text that `COMMAND DOCS` shows instead of the name.
     pub display: Option<&'static str>,
-    /// The version that brought it.
+    /// The version that introduced it.
     pub since: Option<&'static str>,
     /// The version that deprecated it.
     pub deprecated_since: Option<&'static str>,
-    /// May be left out.
+    /// Whether it may be left out.
     pub optional: bool,
-    /// May come several times.
+    /// Whether it may occur several times.
     pub multiple: bool,
-    /// Each occurrence begins with the token.
+    /// Whether each occurrence begins with the token.
     pub multiple_token: bool,
     /// The parts of a `oneof` or a `block`.
     pub args: &'static [Arg],
@@ -84,44 +84,44 @@ impl Arg {
         }
     }
 
-    /// The same argument, preceded by a word.
+    /// Puts this word before the argument.
     pub const fn token(self, token: &'static str) -> Arg {
         assert!(self.token.is_none(), "an argument has one token");
         Arg { token: Some(token), ..self }
     }
 
-    /// May be left out.
+    /// Lets the argument be left out.
     pub const fn optional(self) -> Arg {
         Arg { optional: true, ..self }
     }
 
-    /// May come several times.
+    /// Lets the argument occur several times.
     pub const fn multiple(self) -> Arg {
         Arg { multiple: true, ..self }
     }
 
-    /// May come several times, each time with its token.
+    /// Lets the argument occur several times, each time with its token.
     pub const fn multiple_token(self) -> Arg {
         assert!(self.token.is_some(), "there is a token to be repeated");
         Arg { multiple: true, multiple_token: true, ..self }
     }
 
-    /// Found by key spec number `spec`, though not a key itself.
+    /// Lets key spec number `spec` find it, though it is not a key itself.
     pub const fn of_keys(self, spec: u8) -> Arg {
         Arg { key_spec: Some(spec), ..self }
     }
 
-    /// Shown as this.
+    /// Shows this text instead of the name.
     pub const fn display(self, text: &'static str) -> Arg {
         Arg { display: Some(text), ..self }
     }
 
-    /// Brought by this version.
+    /// Names the version that introduced it.
     pub const fn since(self, version: &'static str) -> Arg {
         Arg { since: Some(version), ..self }
     }
 
-    /// Deprecated by this version.
+    /// Names the version that deprecated it.
     pub const fn deprecated_since(self, version: &'static str) -> Arg {
         Arg { deprecated_since: Some(version), ..self }
     }
@@ -162,13 +162,13 @@ pub const fn token(name: &'static str, token: &'static str) -> Arg {
     Arg::new(name, ArgKind::PureToken).token(token)
 }
 
-/// One of several.
+/// One of several arguments.
 pub const fn oneof(name: &'static str, args: &'static [Arg]) -> Arg {
     assert!(args.len() > 1, "there is a choice");
     Arg { args, ..Arg::new(name, ArgKind::OneOf) }
 }
 
-/// Several, one after the other.
+/// Several arguments, one after the other.
 pub const fn block(name: &'static str, args: &'static [Arg]) -> Arg {
     assert!(!args.is_empty(), "a block has arguments");
     Arg { args, ..Arg::new(name, ArgKind::Block) }

@@ -1,8 +1,9 @@
-//! Arguments that outlive the connection's input, because the command is delegated, queued by `MULTI`, or waiting.
+//! Arguments that outlive the connection's input because the command is delegated, queued by `MULTI`, or
+//! waiting.
 
 use smallvec::SmallVec;
 
-/// Arguments as commands get them: borrowed, the name first.
+/// Arguments as commands get them: borrowed, with the name first.
 pub type ArgSlices<'a> = SmallVec<[&'a [u8]; 16]>;
 
 /// A copy of a command's arguments in one block.
@@ -20,7 +21,7 @@ impl OwnedArgs {
         owned
     }
 
-    /// Copies `args` over the arguments that were here, and reuses their memory if it suffices.
+    /// Copies `args` over the previous arguments, and reuses their memory if it suffices.
     pub fn set(&mut self, args: &[&[u8]]) {
         self.bytes.clear();
         self.ends.clear();
@@ -54,7 +55,7 @@ impl OwnedArgs {
         &self.bytes[start..self.ends[index]]
     }
 
-    /// Bytes of memory that they take.
+    /// The memory that the arguments take, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.ends.len() * size_of::<usize>()
     }

@@ -1,8 +1,8 @@
-//! A change of a key: the keyspace event that announces it, and how many changes it counts as.
+//! A change of a key: the keyspace event that announces it, and the number of changes it counts as.
 
 use keyspace::Class;
 
-/// A change of a key, as others hear of it.
+/// A change of a key, as it is announced.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
     pub(crate) event: Option<(Class, &'static str)>,
@@ -22,7 +22,7 @@ impl Change {
         Change { event: Some((class, event)), count: 1, is_told: true }
     }
 
-    /// The same change, counted `count` times: once for each element changed, or 0 if the command has counted its
+    /// The change counted `count` times: once for each element changed, or 0 if the command has counted its
     /// change of another key.
     #[inline]
     #[must_use]
@@ -30,7 +30,7 @@ impl Change {
         Change { count, ..self }
     }
 
-    /// The same change, of which clients that watch the key are not told, because Redis does not tell them either: a
+    /// The change without telling the clients that watch the key, because Redis does not tell them either: a
     /// change to the groups of a stream, for example.
     #[inline]
     #[must_use]

@@ -1,5 +1,5 @@
-//! A command's function, the call that it gets (arguments, reply, store), and what it may ask of the thread that runs
-//! it.
+//! A command's function, the call it gets (arguments, reply, store), and the requests it may make of the
+//! thread that runs it.
 //!
 //! The parts of a call are fields, so that a function can read from the store while it writes the reply.
 
@@ -14,10 +14,10 @@ use crate::store::Store;
 use crate::table::{Command, CommandId};
 use crate::task::{BlockOn, Blocked, Restore, Task, Ticket, Wait};
 
-/// The function of a command that asks nothing of its thread. All data commands have such a function.
+/// The function of a command that needs nothing from its thread. All data commands have such a function.
 pub type CommandFn = fn(&mut Ctx) -> CommandResult;
 
-/// The function of a command that also gets its thread, or a door to it, as an `H`.
+/// The function of a command that also gets its thread, or a trait object for it, as an `H`.
 pub type HostFn<H> = fn(&mut Ctx<'_, '_, H>) -> CommandResult;
 
 /// A command: its documentation, its contract and its function, which is a [`CommandFn`] by default.
@@ -38,13 +38,14 @@ pub struct Ctx<'a, 't, H: ?Sized = dyn Host + 'a> {
 }
 
 impl<'t, H: ?Sized> Ctx<'_, 't, H> {
-    /// Says that `key` was changed, with the command itself as the effect, because running it again does the same.
+    /// Announces that `key` was changed, with the command itself as the effect, because running it again does
+    /// the same.
     #[inline]
     pub fn changed(&mut self, key: &[u8], change: Change) {
         self.store.changed(key, change, self.args);
     }
 
-    /// Answers a container's HELP: `lines` between the first and the last lines that every HELP has.
+    /// Replies to a container's HELP: `lines` between the first and the last lines that every HELP has.
     pub fn help(&mut self, lines: &[&str]) -> CommandResult {
         let container = self.command.full_name.split('|').next().unwrap_or_default().to_uppercase();
         self.reply.array(lines.len() + 3);
@@ -55,7 +56,7 @@ impl<'t, H: ?Sized> Ctx<'_, 't, H> {
         Ok(())
     }
 
-    /// The call and its host separately, for a function that needs the host as another type ([`OwnCall::on`]).
+    /// Splits the call from its host, for a function that needs the host as another type ([`OwnCall::on`]).
     #[inline]
     pub fn split(&mut self) -> (OwnCall<'_, 't>, &mut H) {
         let Ctx { command, args, reply, store, host } = self;
@@ -100,43 +101,43 @@ impl Ctx<'_, '_> {
         std::mem::take(&mut self.store.tx.spare_args)
     }
 
-    /// Says which command puts back what this one took. A waiter that is served, or a blocking command that finds data,
-    /// may take something for a client that is gone.
+    /// Names the command that puts back what this one took. A waiter that is served, or a blocking command
+    /// that finds data, may take something for a client that is gone.
     pub fn restore_with(&mut self, args: OwnedArgs) {
         self.store.tx.restore = Some(Restore { db: self.store.client.db, args });
     }
 }
 
-/// The thread that runs a command. Data commands need almost nothing of it. Commands of the server (sessions,
-/// configuration, statistics, scripts) are run by it, and therefore know its type.
+/// The thread that runs a command. Data commands need almost nothing from it. Commands of the server
+/// (sessions, configuration, statistics, scripts) are run by it, and therefore know its type.
 pub trait Host {
     /// Runs a command whose function only the host knows ([`Entry::of_host`]).
     fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult;
 
-    /// All keys of all databases were deleted; all shards are entered.
+    /// Told when all keys of all databases were deleted; all shards are entered.
     fn flushed_all(&mut self, _hold: &Hold<'_, Task, Wait>) {}
 
-    /// The last slice that may hold a change in any shard, for a command that reports on shards without entering them.
-    /// 0: all changes are durable.
+    /// The last slice that may hold a change in any shard, for a command that reports on shards without
+    /// entering them. 0 if all changes are durable.
     fn newest_slice(&mut self) -> u64 {
         0
     }
 
-    /// Called now and then by a command that takes long ([`Pace`](crate::Pace)), at any point of its work: the thread may
-    /// look after its other clients.
+    /// Called now and then by a command that takes long ([`Pace`](crate::Pace)), at any point of its work:
+    /// the thread may serve its other clients.
     fn breathe(&mut self) {}
 
-    /// A task that was delegated to a shard which the running command leaves before it ends: it runs on another thread,
-    /// or after the command.
+    /// Takes a task that was delegated to a shard which the running command leaves before it ends: it runs on
+    /// another thread, or after the command.
     fn send_on(&mut self, _task: Box<Delegated<Task>>) {
         unreachable!("nobody delegates to a store of one thread");
     }
 
-    /// The wait of this blocking command ended with an error when it was about to be served.
+    /// Told when the wait of this blocking command ended with an error as it was about to be served.
     fn wait_failed(&mut self, _command: CommandId, _error: &CommandError) {}
 }
 
-/// No thread: for tests that run commands in process.
+/// No thread, for tests that run commands in process.
 impl Host for () {
     fn run_own(&mut self, _call: OwnCall<'_, '_>) -> CommandResult {
         Err(CommandError::new("ERR this command needs a server"))
@@ -156,7 +157,7 @@ pub struct OwnCall<'a, 't> {
 }
 
 impl<'a, 't> OwnCall<'a, 't> {
-    /// Adds the host: what the command's function gets.
+    /// Adds the host, which makes the call complete for the command's function.
     pub fn on<H: ?Sized>(self, host: &'a mut H) -> Ctx<'a, 't, H> {
         let OwnCall { command, args, reply, store } = self;
         Ctx { command, args, reply, store, host }
@@ -164,8 +165,8 @@ impl<'a, 't> OwnCall<'a, 't> {
 }
 
 impl<F: Copy> Entry<F> {
-    /// This entry for the table of commands, which does not know `F`: the command asks its host to run it
-    /// ([`Host::run_own`]). To be called once per entry, because the result is never freed.
+    /// The entry for the table of commands, which does not know `F`: the command asks its host to run it
+    /// ([`Host::run_own`]). Call this once per entry, because the result is never freed.
     pub fn of_host(&self) -> Entry {
         self.with_function(own)
     }

@@ -1,4 +1,4 @@
-//! The declaration of a command: everything that is known about it except its code.
+//! The declaration of a command: everything known about it except its code.
 //!
 //! Not here: the type of its function (`ctx.rs`), which an entry need not know.
 
@@ -8,12 +8,12 @@ use crate::parse::keyword_is;
 use crate::secrets::Secrets;
 use crate::shape::Shape;
 
-/// What runs a command.
+/// The code of a command.
 #[derive(Clone, Copy)]
 pub enum Run<F> {
     /// A function on the entered shards.
     Function(F),
-    /// Nothing: this is the name of a family of subcommands.
+    /// None: the entry names a family of subcommands.
     Container,
 }
 
@@ -26,34 +26,35 @@ impl<F> std::fmt::Debug for Run<F> {
     }
 }
 
-/// Which shards a command needs.
+/// The shards that a command needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
     /// The shards of the keys that its key specs find; none if it has no key specs.
     Keys,
-    /// The same keys, tried in turn ([`Ctx::enter_next`](crate::Ctx::enter_next)): only the shard of the first one is entered beforehand.
+    /// The same shards as `Keys`, with the keys tried in turn ([`Ctx::enter_next`](crate::Ctx::enter_next)):
+    /// only the shard of the first key is entered beforehand.
     KeysInTurn,
-    /// The same keys. The command enters the shards of further keys, which it learns from what it reads, as it runs; in
-    /// transactions and scripts all shards are entered beforehand.
+    /// The shards of `Keys`. As it runs, the command also enters the shards of further keys, which it learns
+    /// from what it reads; in transactions and scripts, all shards are entered beforehand.
     KeysAndBeside,
     /// The shards of the keys that its key specs find, and of every key after a word `STORE` or `STOREDIST`. If such a
     /// word comes several times, the command uses the last key, but a key spec finds the first.
     Stored,
-    /// The same; all of them if there is a pattern with `*` after a word `BY` or `GET`.
+    /// The shards of `Stored`, or all shards if there is a pattern with `*` after a word `BY` or `GET`.
     Sort,
     /// The shard of the channel at this argument.
     Channel(usize),
-    /// The shards of all channels from this argument on.
+    /// The shards of all channels, beginning at this argument.
     Channels(usize),
     /// The shard that the cursor at this argument has reached ([`Cursor`](crate::Cursor)).
     Cursor(usize),
     /// All shards.
     Global,
-    /// A shard with a randomly chosen key. The command chooses and enters it as it runs; in transactions and scripts
-    /// all shards are entered beforehand.
+    /// The shard of a randomly chosen key. The command chooses and enters it as it runs; in transactions and
+    /// scripts, all shards are entered beforehand.
     Chance,
-    /// All shards, one after the other: the command enters and leaves them as it runs, unless the database is small. In
-    /// transactions and scripts all are entered beforehand.
+    /// All shards, one after the other: the command enters and leaves them as it runs, unless the database is
+    /// small. In transactions and scripts, all shards are entered beforehand.
     Walk,
     /// The shards of the keys that a script or function declares, and the further shards that this kind of script
     /// needs.
@@ -62,7 +63,7 @@ pub enum Route {
     Queued,
 }
 
-/// What argument 1 of EVAL, EVALSHA, FCALL and their variants is.
+/// The meaning of argument 1 of EVAL, EVALSHA, FCALL and their variants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Callee {
     /// The source of the script.
@@ -73,23 +74,23 @@ pub enum Callee {
     Function,
 }
 
-/// Which arguments are channels that a user must be allowed to use.
+/// The arguments that are channels a user must be allowed to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Channels {
     /// None.
     None,
-    /// This one.
+    /// This argument.
     One(usize),
-    /// All from this one on.
+    /// All arguments, beginning at this one.
     From(usize),
-    /// The same, and they are patterns of channels.
+    /// All arguments, beginning at this one; they are patterns of channels.
     Patterns(usize),
 }
 
-/// What a command does with its key, where that depends on its options.
+/// Computes what a command does with its key, if that depends on its options.
 pub type KeyFlagsOf = fn(args: &[&[u8]]) -> &'static [KeyFlag];
 
-/// On which thread a command runs best.
+/// The thread on which a command runs best.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// On the client's thread if the shard is free; otherwise on the thread that holds the shard.
@@ -193,7 +194,7 @@ macro_rules! named_bits {
 }
 
 named_bits! {
-    /// A property of a command, with Redis' name of it.
+    /// A property of a command, with Redis' name for it.
     Flag {
         Write = "write",
         ReadOnly = "readonly",
@@ -247,7 +248,7 @@ named_bits! {
     }
 }
 
-/// What a server has to know about a command beyond Redis' flags. No code compares the names of commands.
+/// A fact about a command that the server needs beyond Redis' flags. No code compares the names of commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
     /// Runs at once, even after MULTI.
@@ -258,12 +259,12 @@ pub enum Rule {
     EndsMulti,
     /// Clients with subscriptions may call it in RESP2 as well.
     ForSubscribers,
-    /// Waits for the answers of all threads, of which one that runs a slow script gives none. EXEC runs it when it no
-    /// longer needs its shards.
+    /// Waits for the answers of all threads, and a thread that runs a slow script gives none. EXEC runs it
+    /// when it no longer needs its shards.
     AsksThreads,
-    /// Is refused, as commands that write are, while snapshots cannot be saved.
+    /// Is refused, like write commands, while snapshots cannot be saved.
     TellsOfFailedSaves,
-    /// Turns replies on or off, from the next command on.
+    /// Turns replies on or off, starting with the next command.
     SetsReplyMode,
     /// Argument 1 is the database of the commands that follow.
     SelectsDb,
@@ -271,9 +272,9 @@ pub enum Rule {
     KeepsCaching,
     /// Its keys may follow a word instead; the argument in their usual place is then empty.
     MayListKeys,
-    /// Only shows something if it has no more arguments than it must have, though it writes otherwise.
+    /// Only shows something if it has no arguments beyond the required ones, though it otherwise writes.
     ShowsAlone,
-    /// Leaves no state behind: replaying a log of commands skips it.
+    /// Leaves no state behind, so replaying a log of commands skips it.
     LeavesNothing,
 }
 
@@ -286,26 +287,26 @@ impl Acl {
 
 /// A command: its documentation, its contract and its function.
 ///
-/// `F` is the type of its function. Data commands have a [`CommandFn`](crate::CommandFn). Commands of the server get
-/// their [`Host`](crate::Host), or a door to it, by type: `Entry<HostFn<MyHost>>`, `Entry<HostFn<dyn Door>>`.
-/// [`Entry::of_host`] converts them for a [`Table`](crate::Table).
+/// `F` is the type of its function. Data commands have a [`CommandFn`](crate::CommandFn). Commands of the
+/// server get their [`Host`](crate::Host), or a trait object for it, by type: `Entry<HostFn<MyHost>>`,
+/// `Entry<HostFn<dyn Door>>`. [`Entry::of_host`] converts them for a [`Table`](crate::Table).
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<F: 'static> {
-    /// In lower case; a subcommand's name does not include the container's.
+    /// Its name in lower case; a subcommand's name does not include the container's.
     pub name: &'static str,
     /// One sentence for `COMMAND DOCS`.
     pub summary: &'static str,
-    /// In Redis' notation.
+    /// Its complexity in Redis' notation.
     pub complexity: &'static str,
-    /// The Redis version that brought it.
+    /// The Redis version that introduced it.
     pub since: &'static str,
     /// The group in which it is listed.
     pub group: Group,
-    /// Number of arguments including the name; if negative, the minimum.
+    /// The number of arguments including the name; if negative, the minimum.
     pub arity: i32,
     /// Its properties.
     pub flags: &'static [Flag],
-    /// What else the server has to know about it.
+    /// Further facts that the server needs about it.
     pub rules: &'static [Rule],
     /// Categories that do not follow from its flags and group.
     pub acl: &'static [Acl],
@@ -313,29 +314,29 @@ pub struct Entry<F: 'static> {
     pub keys: &'static [KeySpec],
     /// What it does with a key of [`KeyFlag::VariableFlags`], given the arguments of a call.
     pub key_flags: Option<KeyFlagsOf>,
-    /// Which channels it uses.
+    /// The channels it uses.
     pub channels: Channels,
-    /// Which shards it needs.
+    /// The shards it needs.
     pub route: Route,
     /// Where it runs best.
     pub mode: Mode,
     /// Its arguments.
     pub args: &'static [Arg],
-    /// Which of them nobody but the client may see.
+    /// The arguments that only its client may see.
     pub secrets: Secrets,
-    /// Version and change.
+    /// Versions and changes.
     pub history: &'static [(&'static str, &'static str)],
     /// Hints for clients and proxies.
     pub tips: &'static [&'static str],
-    /// Since when it is deprecated, and what to use instead.
+    /// The version that deprecated it, and what to use instead.
     pub deprecated: Option<(&'static str, &'static str)>,
-    /// Not meant for users.
+    /// Whether it is not meant for users.
     pub is_system: bool,
-    /// What it answers.
+    /// The shape of its reply.
     pub reply: Shape,
     /// How it differs from the Redis command of this name, for `docs/commands.md`; empty if it does not.
     pub note: &'static str,
-    /// What runs it.
+    /// The code that runs it.
     pub run: Run<F>,
     /// The subcommands of a container.
     pub subcommands: &'static [Entry<F>],
@@ -382,8 +383,8 @@ impl<F: Copy> Entry<F> {
         ..Entry::DEFAULT
     };
 
-    /// This entry and its subcommands with another function. To be called once per entry, because the result is never
-    /// freed.
+    /// This entry and its subcommands with another function. Call this once per entry, because the result is
+    /// never freed.
     pub(crate) fn with_function<G: Copy>(&self, function: G) -> Entry<G> {
         let run = match self.run {
             Run::Function(_) => Run::Function(function),
@@ -426,7 +427,7 @@ impl<F: Copy> Entry<F> {
         if self.arity >= 0 { arg_count == count } else { arg_count >= count }
     }
 
-    /// Whether it has the property.
+    /// Whether it has this property.
     pub fn has(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
     }
@@ -437,7 +438,7 @@ impl<F: Copy> Entry<F> {
     }
 }
 
-/// The index of its only key, if its key specs say nothing else.
+/// The index of its only key, if its key specs name nothing else.
 pub(crate) fn only_key(entry: &Entry<impl Copy>) -> Option<usize> {
     match entry.keys {
         [spec] if entry.route == Route::Keys => match (spec.begin, spec.find) {

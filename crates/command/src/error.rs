@@ -1,5 +1,5 @@
-//! The errors that clients see, with all texts of Redis 7.2 in one place; and the result that tells the caller to run
-//! the command again.
+//! The errors that clients see, with all texts of Redis 7.2 in one place; and the result that tells the
+//! caller to run the command again.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ enum Why {
     Again(Box<[ShardId]>),
 }
 
-/// What a command function returns. `Ok`: it has written its reply.
+/// The result of a command function. `Ok`: it has written its reply.
 pub type CommandResult = Result<(), CommandError>;
 
 macro_rules! texts {
@@ -72,8 +72,8 @@ impl CommandError {
         CommandError(Why::Text(Cow::Owned(text.into())))
     }
 
-    /// Not an error: the command has changed nothing yet and has to run again with these shards entered. The caller
-    /// sees to that ([`crate::Outcome::Again`]); no client sees this.
+    /// Not an error: the command has changed nothing yet and has to run again with these shards entered. The
+    /// caller does that ([`crate::Outcome::Again`]); no client sees this result.
     pub fn again(shards: impl IntoIterator<Item = ShardId>) -> Self {
         CommandError(Why::Again(shards.into_iter().collect()))
     }
@@ -101,7 +101,7 @@ impl CommandError {
         CommandError::new(format!("ERR wrong number of arguments for '{name}' command"))
     }
 
-    /// What `EXEC` answers when it was refused because of `error`: the transaction is discarded.
+    /// The reply of `EXEC` if it was refused because of `error`: the transaction is discarded.
     pub fn aborting(error: &CommandError) -> Self {
         let reason = error.text().strip_prefix(b"ERR ").unwrap_or(error.text());
         CommandError::new([b"EXECABORT Transaction discarded because of: ", reason].concat())
@@ -120,14 +120,14 @@ impl CommandError {
         }
     }
 
-    /// The code word, by which `INFO errorstats` counts.
+    /// The code word, which `INFO errorstats` counts by.
     pub fn code(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(self.text().split(|&byte| byte == b' ').next().unwrap_or_default())
     }
 }
 
-/// The part of what a client sent that an error quotes: at most `bytes_max` bytes, up to the first zero byte, where
-/// Redis' texts end as well.
+/// The part of a client's text that an error quotes: at most `bytes_max` bytes, up to the first zero byte,
+/// where Redis' texts end as well.
 pub(crate) fn shown(sent: &[u8], bytes_max: usize) -> &[u8] {
     let text = sent.split(|&byte| byte == 0).next().unwrap_or_default();
     &text[..text.len().min(bytes_max)]

@@ -2,7 +2,7 @@
 
 use keyspace::{Db, Value};
 
-/// A value or a database that nobody can reach any more.
+/// A value or a database that no command can reach any more.
 pub enum Garbage {
     /// A value of many elements.
     Value(Value),
@@ -16,7 +16,7 @@ impl Garbage {
         matches!(self, Garbage::Db(db) if db.is_cut())
     }
 
-    /// Shows it to the snapshot as long as there is time.
+    /// Shows it to the snapshot while there is time.
     pub fn continue_cut(&mut self, has_time: &mut dyn FnMut() -> bool) {
         if let Garbage::Db(db) = self {
             db.continue_cut(has_time);

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-/// What a command does with a key.
+/// An effect of a command on a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyFlag {
     /// Read-only.
@@ -48,7 +48,7 @@ impl KeyFlag {
     }
 }
 
-/// Values of an option that has as many as stand before the word which is looked for; none of them reads like that.
+/// Says that an option's values are all arguments before the searched word; none of them equals that word.
 pub const UP_TO_WORD: usize = usize::MAX;
 
 /// Where the search for keys begins.
@@ -56,17 +56,17 @@ pub const UP_TO_WORD: usize = usize::MAX;
 pub enum Begin {
     /// At this argument.
     Index(usize),
-    /// After this word, which is searched for from an argument on (negative: backwards from the end).
+    /// After this word, which is searched for from this argument (negative: backwards from the end).
     Keyword(&'static str, i32),
-    /// After this option, which clients are told to search for from an argument on, as with [`Begin::Keyword`]. The
-    /// server starts where the options begin and skips the options listed here, with the number of their values,
-    /// because a value may read like an option; [`UP_TO_WORD`] skips all values up to the word.
+    /// After this option. Clients are told to search for it from an argument, as with [`Begin::Keyword`]. The
+    /// server starts where the options begin and skips the options listed here, with the number of their
+    /// values, because a value may read like an option; [`UP_TO_WORD`] skips all values up to the word.
     Option(&'static str, i32, usize, &'static [(&'static str, usize)]),
-    /// A key spec cannot say it.
+    /// The place cannot be described by a key spec.
     Unknown,
 }
 
-/// How far it goes.
+/// The extent of the keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Find {
     /// `last` is relative to the first key (negative: from the end). Every `step`th argument is a key. With `limit` 2
@@ -74,28 +74,28 @@ pub enum Find {
     Range {
         /// Last key, relative to the first; negative from the end of the arguments.
         last: i32,
-        /// Distance of keys.
+        /// The distance between keys.
         step: usize,
-        /// 0 and 1: no limit; n: the first nth of what is left.
+        /// 0 and 1: no limit; n: the first nth of the rest.
         limit: usize,
     },
     /// The number of keys is an argument.
     KeyNum {
-        /// Where the number is, relative to the beginning.
+        /// The position of the number, relative to the beginning.
         number: usize,
-        /// Where the first key is, relative to the beginning.
+        /// The position of the first key, relative to the beginning.
         first: usize,
-        /// Distance of keys.
+        /// The distance between keys.
         step: usize,
     },
-    /// A key spec cannot say it.
+    /// The extent cannot be described by a key spec.
     Unknown,
 }
 
 /// One group of keys of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeySpec {
-    /// What happens to them.
+    /// What the command does with them.
     pub flags: &'static [KeyFlag],
     /// Where they begin.
     pub begin: Begin,
@@ -117,7 +117,7 @@ impl KeySpec {
         KeySpec { flags, begin: Begin::Index(first), find: Find::Range { last, step, limit: 0 }, notes: "" }
     }
 
-    /// The same with a remark for `COMMAND INFO`.
+    /// The key spec with a remark for `COMMAND INFO`.
     pub const fn notes(self, notes: &'static str) -> KeySpec {
         KeySpec { notes, ..self }
     }
@@ -179,7 +179,7 @@ impl KeySpec {
         if end < start || end >= args.len() {
             return false;
         }
-        // Most calls have one: an iterator would cost more than to find it.
+        // Most calls have one key: an iterator would cost more than finding it.
         let mut index = start;
         while index <= end {
             found.push(KeyRef { index, write });
@@ -229,7 +229,7 @@ impl KeySpec {
 /// A key among the arguments of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyRef {
-    /// Which argument it is.
+    /// The index of the argument.
     pub index: usize,
     /// Whether the command may change it.
     pub write: bool,

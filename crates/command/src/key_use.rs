@@ -1,4 +1,4 @@
-//! What a command call does with each of its keys.
+//! The keys of a command call, and what the call does with each of them.
 
 use smallvec::SmallVec;
 
@@ -11,18 +11,18 @@ use crate::table::Command;
 /// A key of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyUse {
-    /// Which argument it is.
+    /// The index of the argument.
     pub index: usize,
-    /// What happens to it.
+    /// What the call does with it.
     pub flags: &'static [KeyFlag],
 }
 
-/// Keys that a command finds out while it runs, so that they are not among its arguments.
+/// Keys that a command finds out as it runs, so that they are not among its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keys<'a> {
-    /// This one.
+    /// This key.
     One(&'a [u8]),
-    /// All that begin like this.
+    /// All keys with this prefix.
     AllThatBegin(&'a [u8]),
 }
 
@@ -52,9 +52,9 @@ impl Command {
         Some(keys)
     }
 
-    /// The same for access control: includes every argument that may be the target, though the command uses only one.
-    /// Arguments that contradict the key specs have no keys, as the command refuses them. Keys that may be missing, such
-    /// as the sources of `PFMERGE`, contradict nothing.
+    /// The keys for access control: includes every argument that may be the target, though the command uses
+    /// only one. Arguments that contradict the key specs have no keys, because the command refuses them. Keys
+    /// that may be missing, such as the sources of `PFMERGE`, are no contradiction.
     pub fn all_key_uses(&self, args: &[&[u8]]) -> Vec<KeyUse> {
         let is_missing = |spec: &KeySpec| matches!(spec.begin, Begin::Index(first) if first >= args.len());
         let is_there = |spec: &KeySpec| !(self.entry.takes(args.len()) && is_missing(spec));

@@ -1,4 +1,4 @@
-//! What a command is.
+//! Defines what a command is: its declaration, its function, and the store that the function sees.
 //!
 //! A command is one [`Entry`] (its declaration, from which everything about it is derived) and, below it, one function
 //! `fn(&mut Ctx) -> CommandResult`. The function is plain single-threaded code: the shards of its keys were entered

@@ -1,4 +1,4 @@
-//! The names of commands and events that push to an end of a list or pop from it.
+//! The names of the commands and events that push to or pop from an end of a list.
 
 use ds::list::End;
 

@@ -31,9 +31,9 @@ pub struct Local {
     pub config: keyspace::Config,
     /// The time at which commands run.
     pub now: keyspace::UnixMs,
-    /// By how much somebody has set that clock ahead.
+    /// How far that clock has been set ahead.
     pub set_ahead_ms: i64,
-    /// Commands come from a primary or a journal ([`Due::Keep`](crate::Due::Keep)).
+    /// Whether commands come from a primary or a journal ([`Due::Keep`](crate::Due::Keep)).
     pub keeps_due: bool,
     /// Messages of the commands run so far (served waiters, published events).
     pub posts: Vec<Post>,
@@ -58,7 +58,7 @@ impl Local {
         }
     }
 
-    /// The same with the commands of another protocol.
+    /// Adds the commands of another protocol.
     #[must_use]
     pub fn with_protocol(self, entries: impl Iterator<Item = &'static Entry>) -> Self {
         Local { table: self.table.with_protocol(&Entry::DEFAULT, entries), ..self }
@@ -69,7 +69,7 @@ impl Local {
         &self.table
     }
 
-    /// Runs one command for `client`, appends the reply to `out`.
+    /// Runs one command for `client`, and appends the reply to `out`.
     pub fn run(&mut self, client: Client, args: &[&[u8]], host: &mut dyn Host, out: &mut Output) -> Outcome {
         match self.table.resolve(args) {
             Ok(command) => self.run_command(command.id, client, args, host, out),
@@ -80,7 +80,7 @@ impl Local {
         }
     }
 
-    /// The same for a command that was looked up before.
+    /// Runs a command that was looked up before.
     pub fn run_command(
         &mut self,
         command: CommandId,
@@ -110,7 +110,7 @@ impl Local {
         outcome
     }
 
-    /// Makes it a replica, which hides expired keys, or a primary.
+    /// Makes the store a replica, which hides expired keys, or a primary.
     pub fn set_hides_due(&self, hides_due: bool) {
         self.shards.set_hides_due(hides_due);
     }

@@ -1,14 +1,14 @@
-//! Deliberate mistakes about the journal. The simulation switches them on one at a time, to verify that its checks
-//! notice them. They exist only with the feature `simulation`.
+//! Deliberate mistakes about the journal. The simulation switches them on one at a time to verify that its
+//! checks notice them. Only builds with the feature `simulation` can switch them on.
 
 /// A deliberate mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mutant {
-    /// A reply does not wait until what it reports is durable.
+    /// A reply does not wait until the changes it reports are durable.
     ReplyAtOnce,
     /// The reply of a command that another thread ran does not wait.
     DelegatedAtOnce,
-    /// Only what was written delays a reply, not what was read.
+    /// Only writes delay a reply, not reads.
     ReadAtOnce,
     /// The reply to a served waiter does not wait.
     ServedAtOnce,
@@ -38,7 +38,7 @@ pub const fn is_on(_: Mutant) -> bool {
     false
 }
 
-/// Switches one mistake on for everything that this thread runs from now on, or all off.
+/// Switches one mistake on for everything that this thread runs afterwards, or all of them off.
 #[cfg(feature = "simulation")]
 pub fn switch(mutant: Option<Mutant>) {
     ON.set(mutant);

@@ -1,15 +1,16 @@
-//! How a command that takes long lets its thread look after other clients.
+//! Lets the thread of a long command serve other clients now and then.
 //!
-//! A command counts its steps, and every few hundred of them lets the thread breathe ([`Host::breathe`]). The thread
-//! looks at the clock; if the command has taken long, it gives its other connections away. Nothing is entered, left or
-//! run meanwhile, so a command may do this at any point, also while it has borrowed a value.
+//! A command counts its steps, and lets the thread breathe every few hundred of them ([`Host::breathe`]). The
+//! thread looks at the clock; if the command has taken long, it gives its other connections away. Nothing is
+//! entered, left or run in the meantime, so a command may do this at any point, even while it has borrowed a
+//! value.
 //!
 //! A command whose work grows with its data or its arguments must count its steps:
 //! `crates/commands/tests/breathing.rs` checks all of them.
 
 use crate::ctx::Host;
 
-/// Steps between two breaths. A step takes some 10 to 1000 ns, so this is far less than a millisecond.
+/// Steps between two breaths. A step takes about 10 to 1000 ns, so this is far less than a millisecond.
 const STEPS: u32 = 256;
 /// Bytes that are copied or counted in about the time of a step.
 const STEP_BYTES: usize = 1024;
@@ -22,13 +23,13 @@ pub struct Pace<'h> {
 }
 
 impl<'h> Pace<'h> {
-    /// For a command that `host` runs.
+    /// The pace of a command that `host` runs.
     #[inline]
     pub fn new(host: &'h mut dyn Host) -> Pace<'h> {
         Pace { host, left: STEPS }
     }
 
-    /// One step: an element was read, written or compared.
+    /// Counts one step: an element was read, written or compared.
     #[inline]
     pub fn step(&mut self) {
         self.left -= 1;
@@ -37,7 +38,7 @@ impl<'h> Pace<'h> {
         }
     }
 
-    /// Several steps that are made at once.
+    /// Counts several steps at once.
     #[inline]
     pub fn steps(&mut self, count: usize) {
         match u32::try_from(count) {
@@ -46,7 +47,7 @@ impl<'h> Pace<'h> {
         }
     }
 
-    /// So many bytes were copied, combined or counted.
+    /// Counts bytes that were copied, combined or counted.
     #[inline]
     pub fn bytes(&mut self, count: usize) {
         self.steps(count / STEP_BYTES);

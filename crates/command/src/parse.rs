@@ -41,14 +41,15 @@ pub fn parse_f64(arg: &[u8]) -> Result<f64, CommandError> {
     ds::num::parse_f64(arg).ok_or(CommandError::NOT_A_FLOAT)
 }
 
-/// A timeout in milliseconds; 0 waits forever. Its end must be a time, as in Redis.
+/// A timeout in milliseconds; 0 waits forever. Its end must be a valid time, as in Redis.
 pub fn parse_timeout_in_ms(arg: &[u8], now: UnixMs) -> Result<u64, CommandError> {
     let ms = ds::num::parse_i64(arg).ok_or(CommandError::TIMEOUT_NOT_AN_INTEGER)?;
     let timeout_ms = u64::try_from(ms).map_err(|_| CommandError::TIMEOUT_NEGATIVE)?;
     if ms > i64::MAX - now { Err(CommandError::TIMEOUT_OUT_OF_RANGE) } else { Ok(timeout_ms) }
 }
 
-/// A timeout in (fractional) seconds, as milliseconds; 0 waits forever. Its end must be a time, as in Redis.
+/// A timeout in (fractional) seconds, as milliseconds; 0 waits forever. Its end must be a valid time, as in
+/// Redis.
 pub fn parse_timeout_in_seconds(arg: &[u8], now: UnixMs) -> Result<u64, CommandError> {
     // Nearly every client sends whole seconds.
     if let Some(seconds @ 0..=1_000_000_000) = ds::num::parse_i64(arg) {
@@ -58,7 +59,7 @@ pub fn parse_timeout_in_seconds(arg: &[u8], now: UnixMs) -> Result<u64, CommandE
     if seconds < 0.0 {
         return Err(CommandError::TIMEOUT_NEGATIVE);
     }
-    // A timeout too small for a millisecond still is one: 0 would mean "for ever".
+    // A timeout of less than a millisecond is rounded up: 0 would mean "for ever".
     let ms = (seconds * 1000.0).ceil();
     if ms >= i64::MAX as f64 || ms as i64 > i64::MAX - now {
         return Err(CommandError::TIMEOUT_OUT_OF_RANGE);

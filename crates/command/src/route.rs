@@ -1,4 +1,4 @@
-//! Which shards a command call needs.
+//! Computes the shards that a command call needs.
 
 use ds::compact_table::POSITION_BITS;
 use shard::{Placement, ShardId};
@@ -10,9 +10,9 @@ use crate::error::{CommandError, CommandResult};
 use crate::parse::{keyword_is, parse_cursor};
 use crate::table::Command;
 
-/// The position of a scan over all shards: the shard's number in the upper 16 bits, the position in its table in the
-/// lower
-/// 48. The scan visits one shard after the other, so each step needs only one. 0 is both the beginning and the end.
+/// The position of a scan over all shards: the shard's number in the upper 16 bits, the position in its table
+/// in the lower 48. The scan visits one shard after the other, so each step needs only one. 0 is both the
+/// beginning and the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cursor {
     /// The shard; a client may send one that does not exist.
@@ -42,13 +42,13 @@ fn reads_patterns(args: &[&[u8]]) -> bool {
         .any(|pair| (keyword_is(pair[0], "BY") || keyword_is(pair[0], "GET")) && pair[1].contains(&b'*'))
 }
 
-/// Where the words after `STORE` and `STOREDIST` are.
+/// The indexes of the words after `STORE` and `STOREDIST`.
 pub(crate) fn stored_keys(args: &[&[u8]]) -> impl Iterator<Item = usize> {
     let is_store = |word: &[u8]| keyword_is(word, "STORE") || keyword_is(word, "STOREDIST");
     (1..args.len()).filter(move |&index| is_store(args[index - 1]))
 }
 
-/// The shards to be entered before a command runs.
+/// The shards to enter before a command runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Needs {
     /// None.
@@ -72,7 +72,7 @@ impl Needs {
         }
     }
 
-    /// The same, for a call for which [`Command::lone_key`] has returned `None`.
+    /// The shards of a call for which [`Command::lone_key`] has returned `None`.
     pub fn of_no_lone_key(command: &Command, args: &[&[u8]], placement: &Placement) -> Needs {
         if command.only_key.is_some() {
             return Needs::Nothing;
@@ -96,7 +96,7 @@ impl Needs {
                 _ => Needs::Nothing,
             },
             Route::Global | Route::Chance | Route::KeysAndBeside | Route::Walk => Needs::All,
-            // The session knows them, and its dispatcher asks it.
+            // The session knows these shards, and its dispatcher asks it.
             Route::Queued => Needs::Nothing,
         }
     }
@@ -124,7 +124,7 @@ impl Needs {
         }
     }
 
-    /// Exactly these.
+    /// Exactly these shards.
     pub fn several(mut ids: SmallVec<[ShardId; 8]>) -> Needs {
         ids.sort_unstable();
         ids.dedup();
@@ -152,16 +152,17 @@ impl Needs {
         Needs::several(ids)
     }
 
-    /// The same with these shards added.
+    /// Adds these shards.
     pub fn with(self, ids: &[ShardId]) -> Needs {
         self.and(Needs::several(ids.into()))
     }
 }
 
 impl Ctx<'_, '_> {
-    /// Enters the shard of a further key, for a command that tries its keys in turn. The shard of the first key is
-    /// already entered. The others are entered out of order, so only by trying, and are kept, so that the command sees
-    /// all keys at one moment. If one is taken, the command runs again with all its shards entered in order.
+    /// Enters the shard of a further key, for a command that tries its keys in turn. The shard of the first
+    /// key is already entered. The others are out of order, so they are only tried, without waiting. They
+    /// stay entered, so that the command sees all keys at one moment. If one is taken, the command runs again
+    /// with all its shards entered in order.
     pub fn enter_next(&mut self, key: &[u8]) -> CommandResult {
         let hold = &mut self.store.tx.hold;
         let placement = hold.shards().placement();

@@ -1,6 +1,8 @@
-//! Runs a transaction: its commands, one after the other, then the waiters of keys that became ready, then its end.
+//! Runs a transaction: its commands, one after the other, then the waiters of keys that became ready, then
+//! its end.
 //!
-//! Not here: what the commands of a transaction share (`tx.rs`), and how a thread enters shards before.
+//! Not here: the state that commands of a transaction share (`tx.rs`), and how a thread enters the shards
+//! beforehand.
 
 use std::sync::Arc;
 
@@ -18,7 +20,7 @@ use crate::table::Command;
 use crate::task::{Client, Outcome, Post, Wait, When};
 use crate::tx::{Telling, Tx};
 
-/// Ready keys for which a shard keeps memory.
+/// The most ready keys for which a shard keeps memory.
 const READY_KEPT_MAX: usize = 64;
 
 impl<'t> Tx<'t> {
@@ -56,7 +58,8 @@ impl<'t> Tx<'t> {
                 out.truncate(mark);
                 match error.into_again() {
                     Ok(shards) => {
-                        // What it published it will publish again; what had expired is gone, and that is news only now.
+                        // The next run publishes these messages again. But keys that have expired are gone,
+                        // so only this run can announce them.
                         if !self.wrote {
                             self.posts.truncate(post_count);
                         }
@@ -71,7 +74,7 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// Records which keys a client that tracks keys has read.
+    /// Records the keys that a client with key tracking has read.
     #[cold]
     fn remember(&mut self, command: &Command, args: &[&[u8]], client: &Client) {
         let reads = command.has(Flag::ReadOnly) && command.entry.group != Group::Scripting;
@@ -97,8 +100,8 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// Serves the waiters of keys that became ready. Their changes and the transaction's effects are one unit. To be
-    /// called when a command, or a whole MULTI or script, is complete, before the shards are left.
+    /// Serves the waiters of keys that became ready. Their changes and the transaction's effects are one
+    /// unit. Call this when a command, or a whole MULTI or script, is complete, before the shards are left.
     #[inline]
     pub fn finish(&mut self, host: &mut dyn Host) {
         if self.is_unfinished {
@@ -108,15 +111,16 @@ impl<'t> Tx<'t> {
         assert!(left() == 0, "a key came to be and nobody was told");
     }
 
-    /// Whether leaving the shards has to publish something: messages, recorded effects, or which slices replies depend
-    /// on.
+    /// Whether leaving the shards has to publish something: messages, recorded effects, or the slices that
+    /// replies depend on.
     #[inline]
     pub fn has_news(&self) -> bool {
         !self.posts.is_empty() | self.hold.has_unpublished() | self.holds_replies
     }
 
-    /// Publishes what was recorded. To be called before a shard is left: nobody may see a change whose place in the
-    /// stream is not fixed. If replies wait for slices, the messages about it wait for the slices that they depend on.
+    /// Publishes the recorded effects. Call this before a shard is left: no thread may see a change whose
+    /// place in the stream is not fixed. If replies wait for slices, the transaction's messages wait for the
+    /// slices that they depend on.
     #[inline]
     pub fn commit(&mut self) {
         if self.hold.has_unpublished() {
@@ -127,8 +131,8 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// A reply depends on the data in the command's shards, unless the command enters them for channels or says
-    /// otherwise.
+    /// Makes the reply depend on the data in the command's shards, unless the command enters them for
+    /// channels or says otherwise.
     #[cold]
     fn begin_telling(&mut self, command: &Command) {
         (self.told_before, self.told) = (self.told, Telling::Data);
@@ -137,8 +141,8 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// Says that the reply of the running command does not depend on the data in its shards, and so need not wait for
-    /// them. It does wait if another command that ran in the same shards depends on them.
+    /// Says that the reply of the running command does not depend on the data in its shards, and so need not
+    /// wait for them. It still waits if another command that ran in the same shards depends on them.
     pub fn tell_nothing(&mut self) {
         if self.holds_replies && self.told_before != Telling::Data {
             self.told = Telling::Nothing;
@@ -178,7 +182,8 @@ impl<'t> Tx<'t> {
         if let Some(place) = self.record.commit(after) {
             self.hold.for_each_entered(|shard| {
                 shard.last_stamp = place.stamp;
-                // Who only reads where this transaction only read has seen nothing of it.
+                // A shard this transaction only read does not expose its writes, so readers there do not
+                // depend on it.
                 if std::mem::take(&mut shard.is_written) {
                     shard.last_slice = place.slice;
                 }
@@ -193,7 +198,7 @@ impl<'t> Tx<'t> {
         self.hold.note_unpublished(false);
     }
 
-    /// What [`Mutant::CommitsLate`] does when the shards have been left.
+    /// Commits as [`Mutant::CommitsLate`] does, after the shards have been left.
     #[cold]
     #[doc(hidden)]
     pub fn commit_late(&mut self) {
@@ -228,20 +233,21 @@ impl<'t> Tx<'t> {
             if ready.is_empty() && keys.capacity() <= READY_KEPT_MAX {
                 *ready = keys;
             }
-            // Serving may have made other keys ready (a move), on shards that were looked at already.
+            // Serving may have made other keys ready (a move), on shards that were visited before.
             index = 0;
         }
     }
 
-    /// Serves the waiters of a key, first come, first served, as long as the key has something for them.
+    /// Serves the waiters of a key in their order, as long as the key has something for them.
     pub fn serve_key(&mut self, id: ShardId, ready: &Ready, host: &mut dyn Host) {
         let (db, key) = (ready.db, &*ready.key);
-        // A waiter who looks beside the value found nothing, so nobody else who does will.
+        // `is_passed`: one waiter's search beside the value found nothing, so the searches of later waiters
+        // will not either.
         let (mut from, mut is_passed) = (0, false);
         loop {
             let Some((ticket, waiter)) = self.hold.shard_mut(id).waiters.next(db, key, from) else { return };
             from = ticket + 1;
-            // As whoever serves looks it up: what is found here is found there.
+            // Look the value up for the waiter's client, as serving it does, so that both find the same.
             let store = Store::new(self, waiter.wait.client);
             let value = store.peek(key).map(|record| record.value());
             let is_served = match (waiter.wait.when, value) {
@@ -249,11 +255,12 @@ impl<'t> Tx<'t> {
                 (When::Holds(_), Some(_)) if is_paused(&store, key) => return,
                 (When::Is(_), Some(_)) if is_paused(&store, key) && waiter.heeds_loss => false,
                 (When::Holds(kind), Some(value)) => value.kind() == kind,
-                // Nothing is left for all who come after it, unless they wait for just that.
+                // Without a value, later waiters get nothing either, unless they wait for its loss or for
+                // something beside it.
                 (When::Holds(_), None) if !ready.was_lost && !ready.has_more => return,
                 (When::Holds(_), None) => false,
                 (When::Finds(finds), _) if !is_passed && finds(&store, key) => true,
-                // What it did not find nobody else will, but somebody may look for the value alone.
+                // Later searches will find nothing either; only a waiter for the value alone can be served.
                 (When::Finds(_), None) if !ready.was_lost => return,
                 (When::Finds(_), _) => false,
                 (When::Is(good), value) => good(value, &waiter.wait.args.slices(), key),
@@ -296,7 +303,8 @@ impl<'t> Tx<'t> {
             Ctx { command, args: &args, reply, store: Store::new(self, client), host: &mut *host };
         match (waiter.wait.serve)(&mut ctx, key) {
             Ok(true) => {}
-            // It was claimed, so it gets a reply: that of a timeout, which says that nothing was found.
+            // The waiter was claimed, so it gets a reply: that of a timeout, which says that nothing was
+            // found.
             Ok(false) => ctx.reply.null_array(),
             Err(error) => {
                 out.clear();

@@ -1,19 +1,19 @@
-//! Which arguments of a command are secret.
+//! Hides the secret arguments of a command.
 
 use crate::args::ArgSlices;
 use crate::parse::keyword_is;
 
-/// What replaces a secret argument.
+/// The text that replaces a secret argument.
 const REDACTED: &[u8] = b"(redacted)";
 
-/// Which arguments of a command are secret: `MONITOR` and the slow log do not show them.
+/// The secret arguments of a command: `MONITOR` and the slow log do not show them.
 #[derive(Clone, Copy, Debug)]
 pub enum Secrets {
     /// None.
     None,
-    /// Some values of options.
+    /// All arguments, beginning at this one.
     From(usize),
-    /// What follows some options.
+    /// The values of some options.
     Options {
         /// The index at which options begin.
         from: usize,
@@ -34,7 +34,7 @@ pub enum Secrets {
 pub struct SecretOption {
     /// In lower case.
     pub name: &'static str,
-    /// How many values it has.
+    /// The number of its values.
     pub count: usize,
     /// Whether they are secret.
     pub is_secret: bool,

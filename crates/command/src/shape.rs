@@ -1,9 +1,10 @@
-//! The shape of a reply: what a command may answer. The tests check every reply they see against it.
+//! The shape of a reply: the replies a command may give. The tests check every reply they see against it.
 
 use resp::Value;
 
-/// A set of replies. In RESP2 a map is an array of twice the length, a double or a big number is a bulk string, a
-/// boolean is an integer, and null is a null bulk string or a null array; [`Shape::fits`] takes care of that.
+/// A set of replies. In RESP2 a map is an array of twice the length, a double or a big number is a bulk
+/// string, a boolean is an integer, and null is a null bulk string or a null array; [`Shape::fits`] takes
+/// care of that.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Shape {
     /// Any reply.

@@ -9,11 +9,11 @@ use crate::error::{CommandError, shown};
 use crate::key_spec::{KeyFlag, KeyRef};
 use crate::parse::keyword_is;
 
-/// The number of a command or subcommand in its [`Table`], by which statistics are kept.
+/// The number of a command or subcommand in its [`Table`]; statistics are kept by it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CommandId(pub u16);
 
-/// A command of the table: its entry and what is derived from it.
+/// A command of the table: its entry and the data derived from it.
 #[derive(Debug)]
 pub struct Command {
     /// Its number.
@@ -26,18 +26,18 @@ pub struct Command {
     pub flags: u64,
     /// Its access categories as a set of [`Acl::bit`](crate::Acl::bit)s, derived ones included.
     pub acl: u64,
-    /// The index of its only key, if its key specs say nothing else: the fast path.
+    /// The index of its only key, if its key specs name nothing else: the fast path.
     pub only_key: Option<usize>,
     /// Its keys, if they are a run of arguments: the first index, and the last, from the front or (negative) from the
     /// back.
     pub(crate) key_run: Option<(usize, i32)>,
-    /// It has no name, and cannot be called.
+    /// Whether it has no name, and cannot be called.
     pub is_disabled: bool,
     /// The subcommands of a container, sorted by name.
     subcommands: Vec<CommandId>,
 }
 
-/// Bytes of a name, and of all arguments together, that an error quotes.
+/// The most bytes of a name, and of all arguments together, that an error quotes.
 const QUOTED_BYTES_MAX: usize = 128;
 
 /// All commands.
@@ -64,11 +64,12 @@ struct NameSlot {
 
 /// The longest name that fits into a slot.
 const SLOT_NAME_BYTES_MAX: usize = 16;
-/// So many that most are empty.
+/// Enough slots that most are empty.
 const NAME_SLOTS: usize = 1 << NAME_SLOTS_LOG2;
 const NAME_SLOTS_LOG2: u32 = 11;
 
-/// The first and the last eight bytes of a name in lower case; they overlap if it is shorter than 16 bytes.
+/// The first and the last eight bytes of a name in lower case; they overlap if the name is shorter than 16
+/// bytes.
 #[inline]
 fn ends(name: &[u8]) -> [u64; 2] {
     let word = |bytes: &[u8]| bytes.first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk));
@@ -83,16 +84,17 @@ fn ends(name: &[u8]) -> [u64; 2] {
     ends.map(to_lower_case)
 }
 
-/// Makes the capital letters among eight bytes small, all at once: byte by byte would cost more than the rest of the
-/// look-up.
+/// Converts the capital letters among eight bytes to lower case, all at once: byte by byte would cost more
+/// than the rest of the look-up.
 #[inline]
 fn to_lower_case(word: u64) -> u64 {
     let each = |byte: u8| u64::from_le_bytes([byte; 8]);
-    // The sums of a byte's lower seven bits have the top bit from 'A' on, and past 'Z'. None carries into the next byte.
+    // The sums of a byte's lower seven bits have the top bit set from 'A', and after 'Z'. None carries into
+    // the next byte.
     let lower_bits = word & each(0x7F);
     let (from_a, past_z) = (lower_bits + each(0x80 - b'A'), lower_bits + each(0x7F - b'Z'));
     let is_capital = from_a & !past_z & !word & each(0x80);
-    // Moved by two, that bit is the one by which small letters differ.
+    // Shifted by two, that bit is the one in which small letters differ.
     word | is_capital >> 2
 }
 
@@ -126,8 +128,8 @@ impl Table {
         table
     }
 
-    /// The same, with the commands of another protocol. They are shown as subcommands of its name, and no name calls
-    /// them.
+    /// Adds the commands of another protocol. They are shown as subcommands of its name, and cannot be called
+    /// by name.
     #[must_use]
     pub fn with_protocol(mut self, protocol: &Entry, entries: impl Iterator<Item = &'static Entry>) -> Self {
         for entry in entries {
@@ -136,8 +138,8 @@ impl Table {
         self
     }
 
-    /// Makes `to` the only name of the command `from`; if `to` is empty, the command can no longer be called. The name
-    /// in users' rules, statistics and descriptions stays. The error is worded as in Redis.
+    /// Makes `to` the only name of the command `from`; if `to` is empty, the command can no longer be called.
+    /// The name in users' rules, statistics and descriptions stays. The error is worded as in Redis.
     pub fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<(), &'static str> {
         let id = self.by_name(from).ok_or("No such command in rename-command")?.id;
         if self.by_name(to).is_some_and(|command| command.id != id) {
@@ -202,12 +204,12 @@ impl Table {
         &self.commands[usize::from(id.0)]
     }
 
-    /// Number of commands with subcommands.
+    /// The number of commands, with subcommands.
     pub fn len(&self) -> usize {
         self.commands.len()
     }
 
-    /// Whether there are none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty()
     }
@@ -222,7 +224,7 @@ impl Table {
         &self.commands
     }
 
-    /// The command of another protocol at this index among those that were added.
+    /// The command of another protocol at this index, in the order in which they were added.
     #[inline]
     pub fn of_protocol(&self, index: usize) -> &Command {
         &self.commands[self.listed_count + index]
@@ -248,7 +250,7 @@ impl Table {
         command.subcommands.iter().map(|id| self.get(*id))
     }
 
-    /// The command that is called by this name, in any case.
+    /// The command with this name, in any case.
     #[inline]
     pub fn by_name(&self, name: &[u8]) -> Option<&Command> {
         let (ends, length) = (ends(name), name.len());
@@ -276,7 +278,7 @@ impl Table {
         self.top_level().find(|command| command.entry.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// The same for a full name.
+    /// The command or subcommand that is declared with this full name.
     pub fn declared_full(&self, name: &[u8]) -> Option<&Command> {
         match name.iter().position(|&byte| byte == b'|') {
             None => self.declared(name),
@@ -325,12 +327,12 @@ impl Command {
         self.full_name.split('|').next().unwrap_or_default()
     }
 
-    /// Arguments of this command with secrets replaced, to be shown to others than its client.
+    /// Arguments of this command with secrets replaced, for everyone but its client.
     pub fn without_secrets<'a>(&self, args: &[&'a [u8]]) -> ArgSlices<'a> {
         self.entry.secrets.hidden(args)
     }
 
-    /// Whether it has the property, given or derived.
+    /// Whether it has this property, given or derived.
     #[inline]
     pub fn has(&self, flag: Flag) -> bool {
         self.flags & flag.bit() != 0
@@ -371,7 +373,7 @@ impl Command {
             if is_store {
                 target = Some(at + 1);
             }
-            // What an option takes is none itself.
+            // The value of an option is not an option itself.
             at += match () {
                 () if is("LIMIT") => 3,
                 () if is_store || is("BY") || is("GET") => 2,
@@ -429,12 +431,12 @@ fn unknown_subcommand(args: &[&[u8]]) -> CommandError {
     about_subcommand("ERR unknown subcommand '", args)
 }
 
-/// The error about a subcommand in `args` that does not exist, or that does not take these arguments.
+/// The error for a subcommand in `args` that does not exist, or that does not take these arguments.
 pub fn subcommand_error(args: &[&[u8]]) -> CommandError {
     about_subcommand("ERR unknown subcommand or wrong number of arguments for '", args)
 }
 
-/// The error `what` about the subcommand in `args`, with a hint to HELP.
+/// The error `what` for the subcommand in `args`, with a hint to HELP.
 fn about_subcommand(what: &str, args: &[&[u8]]) -> CommandError {
     let container = String::from_utf8_lossy(args[0]).to_uppercase();
     CommandError::quoting(what, shown(args[1], QUOTED_BYTES_MAX), &format!("'. Try {container} HELP."))

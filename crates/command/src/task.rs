@@ -1,4 +1,5 @@
-//! What travels between threads: delegated commands, waits, and messages that are sent after the shards are left.
+//! The objects that travel between threads: delegated commands, waits, and messages that are sent after the
+//! shards are left.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::garbage::Garbage;
 use crate::store::Store;
 use crate::table::CommandId;
 
-/// Idle records that a thread keeps.
+/// The most idle records that a thread keeps.
 const IDLE_MAX: usize = 64;
 /// Longer arguments are not kept.
 const ARGS_BYTES_MAX: usize = 1024;
@@ -37,21 +38,21 @@ pub struct Client {
     pub db: u32,
     /// RESP version of its replies.
     pub proto: Proto,
-    /// A blocking command must not block: it runs inside MULTI or a script.
+    /// Whether a blocking command must not block, because it runs inside MULTI or a script.
     pub deny_blocking: bool,
-    /// The command runs inside a script.
+    /// Whether the command runs inside a script.
     pub in_script: bool,
-    /// Memory was short when its command arrived, and could not be freed.
+    /// Whether memory was short when the command arrived, and could not be freed.
     pub lacks_room: bool,
-    /// Look-ups leave the access clock alone (`CLIENT NO-TOUCH`).
+    /// Whether look-ups leave the access clock alone (`CLIENT NO-TOUCH`).
     pub no_touch: bool,
-    /// The keys that it reads are recorded, and it is told when they change (`CLIENT TRACKING`).
+    /// Whether the keys that it reads are recorded, so that it is told when they change (`CLIENT TRACKING`).
     pub tracks: bool,
-    /// It is not told of its own changes (`NOLOOP`).
+    /// Whether it is not told of its own changes (`NOLOOP`).
     pub no_loop: bool,
-    /// `SORT` may read keys that it builds from patterns.
+    /// Whether `SORT` may read keys that it builds from patterns.
     pub reads_all_keys: bool,
-    /// The command runs delegated: its client may be gone before the reply arrives.
+    /// Whether the command runs delegated, so that its client may be gone before the reply arrives.
     pub may_be_gone: bool,
 }
 
@@ -61,7 +62,7 @@ impl Client {
         Subscriber { thread: self.thread, connection: self.connection }
     }
 
-    /// A client for commands that nobody sent: tests, background work.
+    /// A client for commands that no client sent: tests, background work.
     pub fn internal(db: u32, proto: Proto) -> Self {
         Client {
             id: 0,
@@ -81,7 +82,7 @@ impl Client {
     }
 }
 
-/// What is to be done with a delegated task.
+/// The work of a delegated task.
 #[derive(Debug)]
 pub enum Work {
     /// Run this command and send the reply back.
@@ -99,14 +100,14 @@ pub enum Work {
     HandOver(HandOver),
 }
 
-/// Something of a client that a shard is to remove.
+/// A client's entry that a shard has to remove.
 #[derive(Debug)]
 pub enum Forget {
     /// The records of an ended wait.
     Wait {
-        /// Whose.
+        /// The wait.
         waiter: Arc<Waiter<Wait>>,
-        /// Where they are, all at the shard of the task.
+        /// The places of its records, all on the task's shard.
         tickets: SmallVec<[Ticket; 2]>,
     },
     /// A watch, at the key in argument 0.
@@ -115,14 +116,14 @@ pub enum Forget {
     Subscription(Scope, Subscriber),
 }
 
-/// Something left in a shard's mailbox, or sent to its home thread.
+/// A task left in a shard's mailbox, or sent to its home thread.
 #[derive(Debug)]
 pub struct Task {
-    /// What to do.
+    /// The work to do.
     pub work: Work,
-    /// In which shard.
+    /// The shard to do it in.
     pub shard: ShardId,
-    /// For which client; this also says where the reply goes.
+    /// The client it is for; this also determines where the reply goes.
     pub client: Client,
     /// The command's arguments.
     pub args: OwnedArgs,
@@ -130,9 +131,9 @@ pub struct Task {
     pub reply: Output,
     /// How it ended.
     pub outcome: Outcome,
-    /// The command that puts back what it took, should the client be gone.
+    /// The command that puts back what it took if the client is gone.
     pub restore: Option<Restore>,
-    /// The slice of the journal that holds what it wrote; 0 if it wrote nothing.
+    /// The slice of the journal with its changes; 0 if it wrote nothing.
     pub written: u64,
 }
 
@@ -152,7 +153,7 @@ impl Task {
     }
 }
 
-/// How a command ended.
+/// The outcome of a command.
 #[derive(Debug, Default)]
 pub enum Outcome {
     /// The reply is complete.
@@ -160,14 +161,15 @@ pub enum Outcome {
     Done,
     /// The reply is an error.
     Failed,
-    /// It waits; the reply comes later.
+    /// The command waits; the reply comes later.
     Blocked(Box<Blocked>),
-    /// It needs a shard that was taken. It has changed nothing (keys may have expired) and must run again with these
-    /// shards entered.
+    /// The command needs a shard that was taken. It has changed nothing (keys may have expired) and must run
+    /// again with these shards entered.
     Again(Box<[ShardId]>),
 }
 
-/// Serves a waiter from `key`, which fulfils its [`When`]; false, without a reply, if the key has nothing for it.
+/// Serves a waiter from `key`, for which its [`When`] holds; false, without a reply, if the key has nothing
+/// for it.
 pub type Serve = fn(&mut Ctx, key: &[u8]) -> Result<bool, CommandError>;
 
 /// Whether a waiter can be served, given the value of the key (if it still exists), the waiter's arguments and the key.
@@ -181,39 +183,40 @@ pub type Finds = fn(&Store, key: &[u8]) -> bool;
 pub enum When {
     /// The key holds a value of this type.
     Holds(Kind),
-    /// This function says so.
+    /// This function returns true.
     Is(IsServed),
-    /// What this finds in the store, at the key and beside it.
+    /// This function finds something in the store, at the key or beside it.
     Finds(Finds),
 }
 
-/// What a blocking command waits for.
+/// The request of a blocking command to wait.
 #[derive(Debug)]
 pub struct BlockOn<'a> {
-    /// The arguments with which it is served: those of the command, with the current ids instead of `XREAD`'s `$`.
+    /// The arguments with which it is served: those of the command, with the current ids instead of `XREAD`'s
+    /// `$`.
     pub args: &'a [&'a [u8]],
-    /// The keys; it is served from the first one that fulfils `when`.
+    /// The keys; it is served from the first one for which `when` holds.
     pub keys: &'a [&'a [u8]],
     /// The condition.
     pub when: When,
-    /// Another key that is needed to serve (`BLMOVE`'s destination).
+    /// Another key that serving needs (`BLMOVE`'s destination).
     pub also: Option<&'a [u8]>,
     /// In milliseconds; 0 waits for ever.
     pub timeout_ms: u64,
-    /// It is also told when a key is deleted.
+    /// Whether it is also told when a key is deleted.
     pub heeds_loss: bool,
     /// Serves the waiter.
     pub serve: Serve,
-    /// The reply at the timeout is a null array rather than a null.
+    /// Whether the reply at the timeout is a null array rather than a null.
     pub null_array: bool,
 }
 
-/// What the shards keep of a waiting client.
+/// The record of a waiting client in the shards.
 #[derive(Debug)]
 pub struct Wait {
-    /// Who waits.
+    /// The waiting client.
     pub client: Client,
-    /// Its command.
+    /// The arguments of its command.
     pub args: OwnedArgs,
     /// The condition.
     pub when: When,
@@ -244,7 +247,7 @@ pub struct Ticket {
     pub arg: usize,
 }
 
-/// What the thread of a waiting client keeps.
+/// The record of a waiting client on its own thread.
 #[derive(Debug)]
 pub struct Blocked {
     /// The record that the shards know.
@@ -253,7 +256,7 @@ pub struct Blocked {
     pub tickets: SmallVec<[Ticket; 2]>,
     /// In milliseconds; 0 waits for ever.
     pub timeout_ms: u64,
-    /// The reply at the timeout is a null array rather than a null.
+    /// Whether the reply at the timeout is a null array rather than a null.
     pub null_array: bool,
     /// The client's own arguments, if the wait's arguments differ from them.
     pub said: Option<OwnedArgs>,
@@ -261,17 +264,18 @@ pub struct Blocked {
     pub ran_ns: u64,
 }
 
-/// Reusable records of waits that are over. A worker asks for the next job as soon as it has finished one, so a thread
-/// keeps what a wait took (the record that the shards know, its own record, a copy of the arguments) rather than free
-/// and allocate the same again.
+/// Reusable records of waits that are over. A worker asks for the next job as soon as it has finished one, so
+/// a thread keeps the memory of a wait (the record in the shards, its own record, a copy of the arguments)
+/// rather than free and allocate it again.
 ///
-/// Nobody else refers to an idle record: one that a shard or a message still refers to is freed when they drop it.
+/// Nothing else refers to an idle record: one that a shard or a message still refers to is freed when they
+/// drop it.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
 pub struct IdleWaits(Vec<Box<Blocked>>);
 
 impl IdleWaits {
-    /// The record of a wait that begins; it is not registered anywhere yet.
+    /// The record of a new wait, which is not registered anywhere yet.
     pub(crate) fn begin(&mut self, client: Client, also: Option<ShardId>, on: &BlockOn) -> Box<Blocked> {
         let waiting = |mut args: OwnedArgs| {
             args.set(on.args);
@@ -293,7 +297,7 @@ impl IdleWaits {
         }
     }
 
-    /// Keeps the record of a wait that is over, unless somebody else still refers to it.
+    /// Keeps the record of a wait that is over, unless something else still refers to it.
     pub fn put_back(&mut self, mut blocked: Box<Blocked>) {
         let is_small = blocked.waiter.wait.args.memory_bytes() <= ARGS_BYTES_MAX;
         if is_small && self.0.len() < IDLE_MAX && Arc::get_mut(&mut blocked.waiter).is_some() {
@@ -304,21 +308,21 @@ impl IdleWaits {
     }
 }
 
-/// What a served client gets, on its way to the client's thread.
+/// The delivery for a served client, on its way to the client's thread.
 #[derive(Debug, Default)]
 pub struct Parcel {
     /// The reply.
     pub reply: Output,
     /// The command that puts it back.
     pub restore: Option<Restore>,
-    /// The slice of the journal that holds its removal; 0 if that is not recorded.
+    /// The slice of the journal with its removal; 0 if that is not recorded.
     pub written: u64,
     /// Memory for the arguments of the next `restore`.
     pub(crate) spare_args: OwnedArgs,
 }
 
-/// Reusable empty parcels. The thread that serves takes one, and the client's thread puts it back; if one thread always
-/// serves clients of another, the parcels have to be carried back.
+/// Reusable empty parcels. The thread that serves takes one, and the client's thread puts it back; if one
+/// thread keeps serving clients of another, the parcels have to be carried back.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
 pub struct Parcels {
@@ -346,7 +350,7 @@ impl Parcels {
         }
     }
 
-    /// Whether there are so many that other threads may have some.
+    /// Whether there are enough for other threads to have some.
     pub fn are_many(&self) -> bool {
         self.idle.len() == IDLE_MAX
     }
@@ -362,7 +366,7 @@ impl Parcels {
     }
 }
 
-/// The command that puts back what a pop took, should the client turn out to be gone.
+/// The command that puts back what a pop took, if the client turns out to be gone.
 #[derive(Debug)]
 pub struct Restore {
     /// The database it is for.
@@ -371,10 +375,10 @@ pub struct Restore {
     pub args: OwnedArgs,
 }
 
-/// Who gets a published message.
+/// A receiver of a published message.
 #[derive(Clone, Debug)]
 pub struct Receiver {
-    /// Their connection.
+    /// Its connection.
     pub subscriber: Subscriber,
     /// The pattern that matched; `None` if the client subscribed to the channel itself.
     pub pattern: Option<Arc<[u8]>>,
@@ -385,33 +389,34 @@ pub struct Receiver {
 pub enum Medium {
     /// A message on a channel of this kind.
     Channel(Scope),
-    /// A key, which is the message, has changed: for clients that have read it.
+    /// The change of a key, which is the message: for clients that have read the key.
     Invalidation,
 }
 
 /// A published message on its way to its receivers.
 #[derive(Debug)]
 pub struct Published {
-    /// Who gets it: first the channel's subscribers, then pattern by pattern.
+    /// The receivers: first the channel's subscribers, then pattern by pattern.
     pub to: Vec<Receiver>,
-    /// What it is.
+    /// Its kind.
     pub medium: Medium,
     /// The channel, if there is one.
     pub channel: Arc<[u8]>,
     /// The message.
     pub message: Arc<[u8]>,
-    /// The slice of the journal that has to be durable before the message is sent, or 0. An invalidation never waits:
-    /// invalidating too early does no harm.
+    /// The slice of the journal that has to be durable before the message is sent, or 0. An invalidation
+    /// never waits: invalidating too early does no harm.
     pub held_for: u64,
-    /// The client whose command caused it. If that is a receiver, it gets the message right after the reply to that
-    /// command, even if it no longer listens then.
+    /// The client whose command caused it. If that client is a receiver, it gets the message right after the
+    /// reply to that command, even if it no longer listens by then.
     pub by: Option<Subscriber>,
-    /// If it says that a key has changed, its memory does not count against `maxmemory`: evictions send such messages.
+    /// The exemption of its memory from `maxmemory`, if it says that a key has changed: evictions send such
+    /// messages.
     pub memory: Option<Exemption>,
 }
 
 impl Published {
-    /// A message that says that a key has changed, and that no client has caused.
+    /// A message that says that a key has changed, without a client that caused it.
     pub fn news(
         to: Vec<Receiver>,
         medium: Medium,
@@ -423,7 +428,7 @@ impl Published {
         Published { to, medium, channel, message, held_for, by: None, memory }
     }
 
-    /// The same message for other receivers.
+    /// A copy of this message for other receivers.
     pub fn to_others(&self, to: Vec<Receiver>) -> Published {
         let Published { medium, held_for, by, .. } = *self;
         let (channel, message) = (self.channel.clone(), self.message.clone());
@@ -434,23 +439,23 @@ impl Published {
     }
 }
 
-/// A message to a thread (also the own one) that is sent after the shards are left.
+/// A message to a thread (possibly the own one) that is sent after the shards are left.
 #[derive(Debug)]
 pub enum Post {
     /// A waiter was served.
     Served {
-        /// Whose wait ended.
+        /// The wait that ended.
         waiter: Arc<Waiter<Wait>>,
-        /// The ticket with which it was served, by shard and number. That shard has removed it already.
+        /// The ticket with which it was served, by shard and number. That shard has already removed it.
         ticket: (ShardId, u64),
-        /// What the client gets.
+        /// The delivery for the client.
         parcel: Box<Parcel>,
     },
     /// A message on a channel.
     Published(Published),
-    /// A key has changed, and clients track all keys with its prefix: for several clients at once.
+    /// A key has changed, and clients track all keys with a prefix of it: one message for several clients.
     Broadcast {
-        /// Who, and the prefix.
+        /// The prefixes and the clients.
         to: Vec<(Arc<[u8]>, Subscriber)>,
         /// The key.
         key: Arc<[u8]>,
@@ -462,7 +467,7 @@ pub enum Post {
         /// The message.
         message: Box<[u8]>,
     },
-    /// All keys of a database are gone: clients that track keys have to be told.
+    /// All keys of a database were deleted: clients that track keys have to be told.
     Flushed,
     /// A waiter can be served, but this needs another shard.
     ServeLater {
@@ -473,7 +478,7 @@ pub enum Post {
     },
     /// Something large was removed, and has to be freed in slices.
     Free(Garbage),
-    /// Something is to happen with the jobs of a queue, soon.
+    /// Jobs of a queue need attention soon.
     Due(JobsDue),
     /// A process of a job system says that it lives.
     Beat {
@@ -481,19 +486,19 @@ pub enum Post {
         db: u32,
         /// The set of processes.
         set: Box<[u8]>,
-        /// How it calls itself there.
+        /// Its name in that set.
         identity: Box<[u8]>,
-        /// By which client it said so.
+        /// The client that said so.
         client: u64,
     },
-    /// Jobs in a sorted set are to join their queues, soon.
+    /// Jobs of a sorted set have to be moved to their queues soon.
     Promote(JobsDue),
 }
 
-/// When something is to happen with the jobs of a queue.
+/// A time at which jobs of a queue need attention.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct JobsDue {
-    /// When, in ms since 1970.
+    /// The time in ms since 1970.
     pub time_ms: i64,
     /// The shard of the queue.
     pub shard: ShardId,

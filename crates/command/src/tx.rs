@@ -1,4 +1,4 @@
-//! A transaction: what one or several commands that run together share.
+//! A transaction: the state that commands which run together share.
 //!
 //! The thread enters shards, runs commands through [`Tx::run`], calls [`Tx::finish`] to serve the waiters of keys that
 //! became ready, calls [`Tx::commit`], and leaves the shards. Two-phase entry makes transactions strictly serializable,
@@ -16,7 +16,7 @@ use crate::args::OwnedArgs;
 use crate::table::Table;
 use crate::task::{Blocked, IdleWaits, Medium, Parcels, Post, Published, Receiver, Restore, Task, Wait};
 
-/// What the commands of one transaction share.
+/// The shared state of a transaction's commands.
 pub struct Tx<'t> {
     /// The shards that the thread holds.
     pub hold: Hold<'t, Task, Wait>,
@@ -26,46 +26,48 @@ pub struct Tx<'t> {
     pub config: &'t Config,
     /// The time at which all its commands run.
     pub now: UnixMs,
-    /// The same on a clock that does not jump, for measuring.
+    /// The monotonic time of the transaction, for measuring.
     pub steady: UnixMs,
-    /// Expired keys stay and are visible ([`Due::Keep`]), because a journal or a primary says when they go.
+    /// Whether expired keys stay and are visible ([`Due::Keep`]), because a journal or a primary decides when
+    /// they go.
     pub keeps_due: bool,
-    /// Messages to be sent after the shards are left.
+    /// Messages to send after the shards are left.
     pub posts: Vec<Post>,
-    /// Whether data were changed: then the transaction cannot be run again.
+    /// Whether data was changed, so that the transaction cannot be run again.
     pub wrote: bool,
     /// Whether a script asked not to record effects (`redis.set_repl`).
     pub is_silent: bool,
-    /// Where the next command's key is, if that was computed on the way to its shard.
+    /// The place of the next command's key, if it was computed on the way to its shard.
     pub located: Located,
-    /// Whether [`Tx::finish`] has something to do: effects were recorded, or it `has_ready`.
+    /// Whether [`Tx::finish`] has work to do: effects were recorded, or it `has_ready`.
     pub is_unfinished: bool,
     /// Whether keys that clients wait for became ready.
     pub has_ready: bool,
-    /// Where effects are recorded.
+    /// The recorder of effects.
     pub record: Recorder,
     pub(crate) blocked: Option<Box<Blocked>>,
     /// Reusable records of waits.
     pub idle_waits: IdleWaits,
     /// The slice of the last commit, until the caller resets it to 0.
     pub committed: u64,
-    /// Replies wait until what they show is durable, so [`seen`](Self::seen) is maintained.
+    /// Whether replies wait until the changes they show are durable, so that [`seen`](Self::seen) is
+    /// maintained.
     pub holds_replies: bool,
-    /// The last slice with something that was read or changed since the caller reset it to 0. What was read in shards
-    /// that are still held is added when they are left.
+    /// The last slice with data that was read or changed since the caller reset this to 0. Reads in shards
+    /// that are still held are added when the shards are left.
     pub seen: u64,
     /// The slice of the last commit, until the caller takes it for the client of that command.
     pub written: u64,
     /// Whether replies of the commands that ran in the held shards depend on data, if
     /// [`holds_replies`](Self::holds_replies).
     pub(crate) told: Telling,
-    /// The same, before the running command.
+    /// The value of [`told`](Self::told) before the running command.
     pub(crate) told_before: Telling,
-    /// A message that the running command caused is for its own client.
+    /// Whether a message that the running command caused is for its own client.
     pub told_itself: bool,
     /// The command that puts back what the last command took, if it named one.
     pub restore: Option<Restore>,
-    /// What a compressed hash is expanded into to be read: small, as such hashes are.
+    /// The buffer for expanding a compressed hash to read it: small, as such hashes are.
     pub(crate) expanded: Vec<u8>,
     /// Memory for its arguments.
     pub(crate) spare_args: OwnedArgs,
@@ -73,12 +75,12 @@ pub struct Tx<'t> {
     pub parcels: Parcels,
 }
 
-/// What happens to an expired key or field when a command meets it.
+/// The treatment of an expired key or field that a command meets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due {
     /// It is deleted.
     Delete,
-    /// It stays, but is invisible: this is a replica, and its primary says when keys go.
+    /// It stays, but is invisible: this is a replica, and its primary decides when keys go.
     Hide,
     /// It stays and is visible: the command comes from the primary, or from a journal that is replayed.
     Keep,
@@ -87,16 +89,16 @@ pub enum Due {
 /// Whether replies depend on the data in the held shards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Telling {
-    /// No command ran. Whoever entered the shards may report on their data.
+    /// No command ran. The thread that entered the shards may report on their data.
     Unknown,
-    /// They do not: the shards' data do not count as seen.
+    /// They do not: the shards' data does not count as seen.
     Nothing,
     /// They do.
     Data,
 }
 
-/// Where a key of the running command is. The key is identified by its address: arguments do not move while the command
-/// runs.
+/// The place of a key of the running command. The key is identified by its address: arguments do not move
+/// while the command runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Located {
     pub(crate) address: usize,
@@ -106,7 +108,7 @@ pub struct Located {
 }
 
 impl Located {
-    /// What the placement says about `key`.
+    /// The place of `key`, as the placement computed it.
     #[inline]
     pub fn new(key: &[u8], (shard, hash): (ShardId, u64)) -> Self {
         Located { address: key.as_ptr().addr(), length: key.len(), shard, hash }
@@ -158,7 +160,7 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// What happens to expired keys and fields. To be asked only when one is met.
+    /// The treatment of expired keys and fields. Ask only when one is met.
     #[inline]
     pub fn due(&self) -> Due {
         if self.keeps_due {
@@ -170,7 +172,7 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// Tells those who track `key` that a command of `by` has changed it.
+    /// Tells clients that track `key` that a command of `by` has changed it.
     pub(crate) fn tell_of_change(&mut self, told: Told, key: &[u8], by: Subscriber) {
         self.invalidate(told.readers, key, by);
         if !told.listeners.is_empty() {
@@ -199,9 +201,9 @@ impl<'t> Tx<'t> {
         self.is_unfinished |= has_ready;
     }
 
-    /// Sends replicas a command that changes no data. A shard must be held, as a change of the role holds all shards,
-    /// and nothing of this server may get into the copy of another primary's stream. If none is held, this enters one,
-    /// which the caller leaves; false if all are taken and nothing was sent.
+    /// Sends replicas a command that changes no data. A shard must be held, because a change of the role
+    /// holds all shards, and no effect of this server may get into the copy of another primary's stream. If
+    /// none is held, this enters one, which the caller leaves; false if all are taken and nothing was sent.
     pub fn tell_replicas(&mut self, args: &[&[u8]]) -> bool {
         let shards = self.hold.shards();
         let is_held = !self.hold.entered().is_empty() || shards.ids().any(|id| self.hold.try_enter(id));

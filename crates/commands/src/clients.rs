@@ -91,7 +91,7 @@ impl Clients {
         effects.map(|effect| String::from_utf8_lossy(&effect.args.join(&b' ')).into_owned()).collect()
     }
 
-    /// Publishes events of these classes from now on.
+    /// Starts publishing events of these classes.
     pub(crate) fn notify(&mut self, classes: &[Class]) {
         self.0.config.notify =
             classes.iter().fold(Class::Keyspace as u32, |bits, class| bits | *class as u32);

@@ -1,4 +1,4 @@
-//! Random elements: what HRANDFIELD, SRANDMEMBER, SPOP and ZRANDMEMBER share.
+//! Random elements: the parts that HRANDFIELD, SRANDMEMBER, SPOP and ZRANDMEMBER share.
 //!
 //! | of n elements | how | steps |
 //! |---|---|---|
@@ -36,7 +36,8 @@ impl Draw {
         }
     }
 
-    /// Reads what follows the count: nothing, or `word`, which asks for pairs and so doubles the length of the reply.
+    /// Parses the arguments after the count: none, or `word`, which asks for pairs and so doubles the length
+    /// of the reply.
     pub(crate) fn parse_pairs(self, options: &[&[u8]], word: &str) -> Result<bool, CommandError> {
         match options {
             [] => Ok(false),
@@ -81,9 +82,9 @@ pub(crate) fn walk<T>(
 
 /// The shortest element of a reply: an empty bulk string.
 const ELEMENT_BYTES_MIN: u64 = 6;
-/// After so many elements the length of the whole reply is estimated.
+/// After this many elements, the length of the whole reply is estimated.
 const ELEMENTS_BEFORE_ESTIMATE: u64 = 4096;
-/// By one part in this many an estimate may exceed the limit, because it may be wrong.
+/// An estimate may exceed the limit by one part in this many, because it may be wrong.
 const ESTIMATE_MARGIN_PART: u64 = 8;
 
 /// Keeps a short request from producing an endless reply: a reply that repeats elements may be as long as a string may
@@ -106,7 +107,7 @@ impl ReplyLimit {
         Ok(ReplyLimit { start_bytes, bytes_max: string_bytes_max, count, drawn: 0 })
     }
 
-    /// To be called after each element: an error if the reply is too long, or will be.
+    /// Call this after each element. An error if the reply is too long, or will be.
     pub(crate) fn check(&mut self, reply: &mut Reply) -> Result<(), CommandError> {
         self.drawn += 1;
         let bytes = reply.out().len() as u64 - self.start_bytes;

@@ -1,4 +1,5 @@
-//! What HSCAN, SSCAN and ZSCAN have in common: most of their entries, their options, and the frame of their reply.
+//! The common parts of HSCAN, SSCAN and ZSCAN: most of their entries, their options, and the frame of their
+//! reply.
 
 use command::Flag::ReadOnly;
 use command::KeyFlag::{Access, RO};
@@ -9,7 +10,7 @@ use command::{
 use keyspace::Type;
 use resp::{Mark, Reply};
 
-/// The part of their entries that they share.
+/// The common part of their entries.
 pub(crate) const ENTRY: Entry = Entry {
     complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for the \
             cursor to return back to 0. N is the number of elements inside the collection.",
@@ -36,12 +37,12 @@ pub(crate) struct ScanOptions<'a> {
     pattern: Option<&'a [u8]>,
     /// About how many elements to visit.
     pub(crate) count: usize,
-    /// Leave the values out.
+    /// Whether to leave out the values.
     pub(crate) no_values: bool,
 }
 
 impl<'a> ScanOptions<'a> {
-    /// Reads the arguments after the cursor. `has_values`: `NOVALUES` is allowed.
+    /// Parses the arguments after the cursor. `has_values` says that `NOVALUES` is allowed.
     fn parse(mut args: &[&'a [u8]], has_values: bool) -> Result<Self, CommandError> {
         let mut options = ScanOptions { pattern: None, count: COUNT_DEFAULT, no_values: false };
         loop {
@@ -67,14 +68,14 @@ impl<'a> ScanOptions<'a> {
         }
     }
 
-    /// Whether `element` is to be reported.
+    /// Whether to report `element`.
     pub(crate) fn wants(&self, element: &[u8]) -> bool {
         self.pattern.is_none_or(|pattern| ds::glob::matches(pattern, element, false))
     }
 }
 
-/// Replies with one step through the collection at argument 1. `step` writes elements from the cursor on, counts them,
-/// and returns the next cursor. `has_values` as for [`ScanOptions::parse`].
+/// Replies with one step through the collection at argument 1. `step` writes elements, beginning at the
+/// cursor, counts them, and returns the next cursor. `has_values` is that of [`ScanOptions::parse`].
 pub(crate) fn reply_step<T: Type>(
     ctx: &mut Ctx,
     has_values: bool,

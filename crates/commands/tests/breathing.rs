@@ -1,8 +1,8 @@
 //! A command whose work grows with its data or its arguments lets its thread breathe
 //! ([`Host::breathe`](command::Host::breathe)), so that other clients are served while it runs.
 //!
-//! Every command of which the declared complexity grows is run on much data, and its breaths are counted. A new command
-//! fails this test until it has a call here, or a reason why it needs none.
+//! Every command whose declared complexity grows is run on much data, and its breaths are counted. A new
+//! command fails this test until it has a call here, or a reason why it needs none.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use command::{Client, CommandResult, Entry, Host, Local, OwnCall, Run};
 use commands::FAMILIES;
 use resp::{Output, Proto};
 
-/// Elements of each collection, and arguments where these are the work.
+/// The elements of each collection, and the arguments of commands whose work grows with these.
 const MANY: usize = 20_000;
-/// Steps that a command may make without a breath.
+/// The most steps that a command may take without a breath.
 const STEPS_MAX: usize = 2_048;
 
 /// Calls that take long. `$many` stands for many arguments; `$pairs` for as many pairs of a number and a text.

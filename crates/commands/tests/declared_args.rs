@@ -1,15 +1,16 @@
-//! What an entry declares about its arguments is what its function parses.
+//! The arguments that an entry declares are those that its function parses.
 //!
 //! ```text
 //! Entry.args ──▶ a list of arguments, options in any order ──▶ run: anything but a syntax error
-//!                        └─▶ the same and a word that no option is ──▶ run: an error
+//!                        └─▶ the list and a word that is not an option ──▶ run: an error
 //! keyword_is(…, "WORD") in a family's files ──▶ some entry of the family declares WORD
 //! ```
 //!
-//! Functions parse by hand (why: `docs/decisions/options.md`), so a word may be parsed and not declared, or declared and not
-//! parsed: this test finds both. Values are good ones, so that the form is all that can be wrong.
+//! Functions parse by hand (why: `docs/decisions/options.md`), so a word may be parsed and not declared, or
+//! declared and not parsed: this test finds both. Values are valid, so that only the form can be wrong.
 //!
-//! Not here: whether an option does what it says (transcripts), and what redis-server makes of the same lists (`blackbox`).
+//! Not here: whether an option does what it says (transcripts), and how redis-server replies to the same
+//! lists (`blackbox`).
 
 #![expect(clippy::disallowed_methods, reason = "this test reads the sources of the commands")]
 
@@ -21,9 +22,9 @@ use commands::FAMILIES;
 use ds::random::Random;
 use resp::Proto;
 
-/// Lists for each command; each word of it is in some of them.
+/// Lists per command: enough that each of its words is in some of them.
 const LISTS: usize = 60;
-/// No option and no value that any option takes.
+/// A word that is neither an option nor a value of one.
 const NO_OPTION: &str = "nonsense";
 
 /// Words of commands that exclude each other, which their declarations do not say.
@@ -33,7 +34,7 @@ const EXCLUSIVE: &[(&str, &[&str])] = &[
     ("zrange", &["BYLEX", "WITHSCORES"]),
 ];
 
-/// Words of commands that ask for one of others.
+/// Words of commands that require one of several others.
 const ASKS_FOR: &[(&str, &str, &[&str])] = &[
     ("xadd", "LIMIT", &["~"]),
     ("xtrim", "LIMIT", &["~"]),
@@ -41,16 +42,16 @@ const ASKS_FOR: &[(&str, &str, &[&str])] = &[
     ("zrangestore", "LIMIT", &["BYSCORE", "BYLEX"]),
 ];
 
-/// They look at their options only if there is such a key, as Redis does.
+/// Commands that parse their options only if the key exists, as Redis does.
 const LOOKS_LATE: &[&str] = &["hscan", "sscan", "zscan"];
 
 /// The file of the one command whose subcommands are declared as a string, as Redis does.
 const UNDECLARED: &str = "hll/debug.rs";
 
-/// Makes lists of arguments.
+/// Generates lists of arguments.
 struct Lists {
     random: Random,
-    /// What the argument `numkeys`, `numfields` or `numids` said, or how many keys there are.
+    /// The value of the argument `numkeys`, `numfields` or `numids`, or the number of keys.
     count: Option<u64>,
 }
 
@@ -67,7 +68,8 @@ impl Lists {
         list
     }
 
-    /// One after the other; optional ones that begin with a word come in any order among their neighbours.
+    /// Appends the arguments one after the other; neighbouring optional ones that begin with a word come in
+    /// any order.
     fn args(&mut self, args: &[Arg], list: &mut Vec<String>) {
         for run in args.chunk_by(|one, next| is_option(one) && is_option(next)) {
             let mut run: Vec<&Arg> = run.iter().collect();
@@ -87,7 +89,7 @@ impl Lists {
             (true, None) => 1 + self.random.below(2),
         };
         if arg.multiple && arg.kind == ArgKind::Key {
-            // As many ids follow.
+            // The same number of ids follows.
             self.count = Some(count);
         }
         for index in 0..count {
@@ -148,13 +150,13 @@ fn begins_with_word(arg: &Arg) -> bool {
     }
 }
 
-/// Whether any number of words, or one that is not there yet, may come last.
+/// Whether any number of words, or a word that is not there yet, may come last.
 fn has_open_end(args: &[Arg]) -> bool {
     args.iter().rev().take_while(|arg| arg.optional).any(|arg| !begins_with_word(arg) || has_value_last(arg))
         || args.iter().rev().find(|arg| !arg.optional).is_some_and(has_value_last)
 }
 
-/// Whether what it ends with may be repeated.
+/// Whether its last part may be repeated.
 fn has_value_last(arg: &Arg) -> bool {
     match arg.kind {
         _ if arg.multiple && !arg.multiple_token => true,
@@ -171,7 +173,7 @@ fn tokens(args: &[Arg], found: &mut BTreeSet<&'static str>) {
     }
 }
 
-/// Whether the words of `list` go together, which declarations cannot always say.
+/// Whether the words of `list` can be combined, which declarations cannot always say.
 fn goes_together(command: &Command, list: &[String]) -> bool {
     let has = |word: &str| list.iter().any(|arg| arg == word);
     let mut exclusive = EXCLUSIVE.iter().filter(|(name, _)| *name == command.full_name);
@@ -272,7 +274,7 @@ fn every_word_that_is_parsed_is_declared() {
     let mut known = BTreeSet::new();
     FAMILIES.iter().for_each(|entries| declared(entries, &mut known));
     let mut wrong = Vec::new();
-    // memcached's commands are not declared by arguments.
+    // The commands of memcached's protocol declare no arguments.
     let is_checked = |file: &&PathBuf| {
         !file.components().any(|part| part.as_os_str() == "memcached") && !file.ends_with(UNDECLARED)
     };

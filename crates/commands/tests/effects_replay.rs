@@ -1,9 +1,10 @@
 //! A store rebuilt from its effects holds the same data.
 //!
-//! Random requests, made up from what each command declares about its arguments, run against one store. Now and then
-//! their effects are run on a second store, at a time long past, and both must have the same digest. So an effect must
-//! not depend on the clock or on chance, or be missing. Commands of every family take part as soon as they are declared. What the
-//! digest leaves out of streams is compared beside it: their groups, and what they count, but no times.
+//! Random requests, generated from the declared arguments of each command, run against one store. Now and
+//! then their effects are run on a second store, at a time long past, and both must have the same digest. So
+//! an effect must not depend on the clock or on randomness, or be missing. Commands of every family take part
+//! as soon as they are declared. The parts of streams that the digest omits are compared in addition: their
+//! groups and counters, but no times.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +15,15 @@ use resp::{Output, Proto, Value};
 
 const SEEDS: u64 = 8;
 const REQUESTS_PER_SEED: usize = 1500;
-/// Requests between two comparisons, at most.
+/// The most requests between two comparisons.
 const ROUND_MAX: u64 = 24;
-/// Keeps `SETRANGE` and its like small.
+/// Keeps `SETRANGE` and similar commands small.
 const STRING_BYTES_MAX: u64 = 2000;
 const DB_COUNT: u64 = 2;
 const KEY_GROUPS: [&str; 8] = ["string", "list", "hash", "set", "sorted-set", "stream", "hyperloglog", "geo"];
 
-/// What `DUMP` answers for a string, a hash, one of which a field has expired, and a stream with a group.
+/// The replies of `DUMP` for a string, for two hashes, one of them with an expired field, and for a stream
+/// with a group.
 const PAYLOADS: [&[u8]; 4] = [
     b"\x00\x05hello\n\x00cr\xdfve4 \n",
     b"\x10\x11\x11\x00\x00\x00\x04\x00\x81f\x02\x81v\x02\x01\x01\x02\x01\xff\n\x00\x1aM\xf2\x17^\x0b\xff\x9b",
@@ -36,13 +38,13 @@ const PAYLOADS: [&[u8]; 4] = [
         \0\0\0\0\x0a\0\x188{N\xec\x20\x87\xc9",
 ];
 
-/// Makes up requests.
+/// Generates requests.
 struct Workload {
     random: Random,
     now: i64,
-    /// What the argument `numkeys` said.
+    /// The value of the argument `numkeys`.
     key_count: Option<u64>,
-    /// What the argument `numfields` said.
+    /// The value of the argument `numfields`.
     field_count: Option<u64>,
 }
 
@@ -70,7 +72,8 @@ impl Workload {
             return;
         }
         let count = match (arg.multiple, arg.kind) {
-            // As many ids follow as there are streams: mostly one, for all must have the group.
+            // The same number of ids follows as there are streams: usually one, because all streams must have
+            // the group.
             (true, ArgKind::Key) if group == Group::Stream => {
                 *self.key_count.insert(1 + self.random.below(5) / 4)
             }
@@ -87,7 +90,7 @@ impl Workload {
             }
             match arg.kind {
                 ArgKind::PureToken => {}
-                // Ids that others name, too, and that often are larger than the last one.
+                // Use ids that other requests name, too, and that are often larger than the last one.
                 ArgKind::OneOf if arg.args[0].name == "auto-id" && self.percent(70) => {
                     request.push(format!("{}-*", 1 + self.random.below(3)).into_bytes());
                 }
@@ -109,7 +112,7 @@ impl Workload {
         }
     }
 
-    /// Mostly of the group of the command, so that types fit; some of them lie together.
+    /// A key, usually of the command's group, so that types fit; some keys are on the same shard.
     fn key(&mut self, group: Group) -> Vec<u8> {
         let groups = KEY_GROUPS;
         let own = if group == Group::Bitmap { "string" } else { group.name() };
@@ -183,10 +186,10 @@ fn digest_at(local: &mut Local, now: i64) -> keys::digest::Digest {
     digest
 }
 
-/// What is in a shard, by database and key; `None`: time is about to change it.
+/// The content of a shard, by database and key; `None`: time is about to change it.
 type Contents = BTreeMap<(u32, Vec<u8>), Option<keys::digest::Digest>>;
 
-/// What is in each shard of `local`, and the slice of the last record that told of a change there.
+/// The content of each shard of `local`, and the slice of the last record that noted a change there.
 fn shards_of(local: &mut Local) -> Vec<(Contents, u64)> {
     let mut shards: Vec<(Contents, u64)> = Vec::new();
     for db in 0..DB_COUNT as u32 {
@@ -209,7 +212,7 @@ fn shards_of(local: &mut Local) -> Vec<(Contents, u64)> {
     shards
 }
 
-/// What the digest leaves out of the streams of `local` at the time `now`.
+/// The parts of the streams of `local`, at the time `now`, that the digest omits.
 fn streams_at(local: &mut Local, now: i64) -> Vec<Value> {
     let before = std::mem::replace(&mut local.now, now);
     let mut found = Vec::new();
@@ -230,7 +233,7 @@ fn streams_at(local: &mut Local, now: i64) -> Vec<Value> {
     found
 }
 
-/// What `XINFO STREAM` answers without times and what is said of nodes.
+/// The reply of `XINFO STREAM` without times and the data about nodes.
 fn without_times(reply: Value) -> Value {
     match reply {
         Value::Map(pairs) => {
@@ -262,7 +265,7 @@ fn fail(seed: u64, problem: &str, requests: &[String], effects: &[String]) -> ! 
     panic!("seed {seed}: {problem}\n{requests}\neffects:\n{effects}");
 }
 
-/// Whether a shard was changed from `before` to `after`, and whoever reads there would not wait for that.
+/// Whether a shard changed from `before` to `after`, but a reader there would not wait for the change.
 fn hides_a_change(before: Vec<(Contents, u64)>, after: Vec<(Contents, u64)>) -> bool {
     before.into_iter().zip(after).any(|((was, last_slice), (is, slice))| {
         let differs = |(key, digest): (_, &Option<_>)| digest.is_some() && is.get(key) != Some(digest);
@@ -271,7 +274,8 @@ fn hides_a_change(before: Vec<(Contents, u64)>, after: Vec<(Contents, u64)>) -> 
     })
 }
 
-/// Plays the commands that `takes_part` finds good, and `always` again and again; those that had effects are `noted`.
+/// Runs the commands for which `takes_part` returns true, and `always` again and again. Adds those that had
+/// effects to `noted`.
 fn run(seed: u64, always: &[&str], noted: &mut BTreeSet<String>, takes_part: impl Fn(&Command) -> bool) {
     let (mut original, mut replayed) = (store(), store());
     original.record_effects();
@@ -396,7 +400,7 @@ fn who_reads_waits_only_for_what_was_written() {
     }
 }
 
-/// Only commands of streams, and some on keys: it takes several of them to have something pending.
+/// Runs only commands of streams, and some on keys: it takes several of them to get pending entries.
 fn run_streams(noted: &mut BTreeSet<String>) {
     for seed in 0..SEEDS * 8 {
         let always = ["stream:0", "stream:1", "{tag}stream:0", "{tag}stream:1"]

@@ -1,14 +1,14 @@
-//! What a replica shows of keys and fields that are past their time: nothing, as if they were deleted, though they stay until the primary says that
-//! they go.
+//! A replica shows nothing of keys and fields that are past their time, as if they were deleted, though they
+//! stay until the primary says that they go.
 //!
-//! Two stores get the same commands. In one of them what is past its time is deleted, in the other one it is hidden: no command that reads may tell
-//! them apart.
+//! Two stores get the same commands. One of them deletes data that is past its time, and the other one hides
+//! it: no reading command may tell them apart.
 
 use command::{Due, Flag, Local};
 use commands::FAMILIES;
 use resp::Proto;
 
-/// Of every type a key that stays (`s:…`), and one that goes (`g:…`).
+/// For every type, a key that stays (`s:…`), and one that goes (`g:…`).
 const DATA: &[&str] = &[
     "SET {}:string 12345",
     "RPUSH {}:list c a b",
@@ -21,7 +21,7 @@ const DATA: &[&str] = &[
     "GEOADD {}:geo 13.361389 38.115556 Palermo 15.087269 37.502669 Catania",
 ];
 
-/// Commands that read, `{}` a key that goes or stays.
+/// Reading commands, where `{}` is a key that goes or stays.
 const READS: &[&str] = &[
     "GET {}:string",
     "STRLEN {}:string",
@@ -187,7 +187,8 @@ fn for_the_primary_what_is_hidden_is_there() {
     assert_eq!(hiding.line("INCR g:string"), ":12346\r\n");
     assert_eq!(hiding.line("HINCRBY g:hash f 1"), ":2\r\n");
     assert_eq!(hiding.line("PERSIST g:string"), ":1\r\n");
-    // In the past for this server, maybe not for the primary, which says itself when it goes.
+    // The time is in the past for this server, but maybe not for the primary, which decides when the key
+    // goes.
     assert_eq!(hiding.line("PEXPIREAT s:string 1000"), ":1\r\n");
     hiding.keeps_due = false;
     assert_eq!(hiding.line("GET g:string"), "$5\r\n12346\r\n");

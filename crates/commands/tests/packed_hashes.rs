@@ -1,4 +1,4 @@
-//! What readers get of a hash whose values are packed: the same as of one whose values are not.
+//! Readers get the same from a hash whose values are packed as from one whose values are not.
 
 use std::collections::BTreeSet;
 

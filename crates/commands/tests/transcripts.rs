@@ -1,10 +1,10 @@
-//! Plays `tests/transcripts/` against the data commands in process: the replies, and that each has the shape which
-//! its command declares.
+//! Plays `tests/transcripts/` against the data commands in process. Checks the replies, and that each has the
+//! shape that its command declares.
 //!
-//! With `DARTER_ORACLE=host:port` the blocks are played against the redis-server there too, which is flushed;
-//! steps marked `! 7.2` are run there but not compared. With `DARTER_TRANSCRIPTS=string/get` only files whose path
-//! contains that are played. Blocks that need sessions, or commands that are no data commands, are left to the
-//! runner of the server.
+//! With `DARTER_ORACLE=host:port` the blocks are also played against the redis-server there, which is
+//! flushed; steps marked `! 7.2` are run there but not compared. With `DARTER_TRANSCRIPTS=string/get` only
+//! files whose path contains that text are played. Blocks that need sessions, or commands other than data
+//! commands, are left to the runner of the server.
 
 #![expect(
     clippy::disallowed_methods,
@@ -71,7 +71,7 @@ fn chosen_files() -> Vec<PathBuf> {
     files
 }
 
-/// Plays every block of the chosen files through `play` and panics with everything that went wrong.
+/// Plays every block of the chosen files through `play`, and panics with all differences.
 fn play_all(mut play: impl FnMut(&Block) -> io::Result<Vec<transcript::Difference>>) {
     let mut report = String::new();
     for path in chosen_files() {

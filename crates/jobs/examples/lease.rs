@@ -1,12 +1,13 @@
-//! Takes jobs of a queue and ends their leases, for counting with callgrind what a lease costs.
+//! Takes jobs from a queue and ends their leases, so that callgrind can count what a lease costs.
 //!
 //! ```text
 //! cargo build --release -p jobs --example lease
 //! valgrind --tool=callgrind target/release/examples/lease lease 4000
 //! ```
 //!
-//! The arguments: `lease`, or `pop` for the same by LPOP, and how many of the queue's 8,000 jobs. 16 at a time are taken, and then ended.
-//! One costs the difference of two runs, divided by the difference of their numbers. The protocol is not included.
+//! Arguments: `lease`, or `pop` to do it with RPOP; then how many of the queue's 8,000 jobs to take. Jobs are
+//! taken and ended 16 at a time. To get the cost of one job, divide the difference between two runs by the
+//! difference of their counts. The protocol is not included.
 
 use command::Local;
 use resp::Proto;
@@ -17,7 +18,7 @@ const AT_A_TIME: usize = 16;
 #[global_allocator]
 static ALLOCATOR: heap::Allocator = heap::Allocator;
 
-/// A job as Sidekiq writes it, of 230 bytes.
+/// A job of 230 bytes as Sidekiq writes it.
 fn job(number: u64) -> String {
     let (jid, name) =
         (u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_0c91) >> 32, "x".repeat(60));

@@ -1,14 +1,15 @@
-//! What becomes of times when somebody sets the machine's clock.
+//! Keeps leases, heartbeats and delays at their length when the machine's clock is set.
 //!
-//! Times are kept in milliseconds since 1970, as plain scores that snapshots and replicas have, and that mean the same after a
-//! restart. But a lease is a duration: it ends so many milliseconds after it began, whatever the clock on the wall shows. So each
-//! database of a shard notes by how much the system clock is ahead of the monotonic one. If that has changed by [`JUMP_MS`] or more
-//! since the last look, the clock was set, and what measures durations is moved by as much, before anything else is done with it
-//! ([`follow`]): leases, what heartbeats said, and delays.
+//! Times are stored in milliseconds since 1970, as plain scores: snapshots and replicas include them, and
+//! they mean the same after a restart. But a lease is a duration: it has to end a fixed number of
+//! milliseconds after it began, regardless of the wall clock. So each database of a shard notes how far the
+//! system clock is ahead of the monotonic one. If that has changed by [`JUMP_MS`] or more since the last
+//! look, the clock was set. [`follow`] then moves leases, heartbeats and delays by the same amount before any
+//! command uses them.
 //!
-//! What names a time of day stays: `JOB.PUT … AT`, and schedules. These are computed anew if the clock was set back: a schedule whose
-//! time came before the clock was set would be silent until that time comes again. As in Vixie cron, fixed times do not come a second
-//! time if the clock was set back by less than three hours.
+//! Times of day stay: `JOB.PUT … AT`, and schedules. If the clock was set back, schedules are computed again;
+//! a schedule that ran before the clock was set would otherwise be silent until its next time comes round. As
+//! in Vixie cron, fixed times do not come a second time if the clock was set back by less than three hours.
 
 use command::{Client, CommandError, Store, Tx};
 use ds::zset::ZSet;
@@ -19,15 +20,15 @@ use shard::ShardId;
 use crate::job::Jobs;
 use crate::names::queue_of;
 
-/// A clock that moves by less is being adjusted, not set.
+/// A clock that moves by less than this is being adjusted, not set.
 pub(crate) const JUMP_MS: i64 = 1_000;
-/// Fixed times do not come again if the clock goes back by less.
+/// Fixed times do not come again if the clock goes back by less than this.
 const COMES_AGAIN_MS: i64 = 3 * 3_600_000;
-/// Delayed jobs of a queue that are moved: those that are due first.
+/// The most delayed jobs that are moved per queue: those that are due first.
 const DELAYED_MAX: usize = 10_000;
 
-/// Has what lies beside the queues of the database of `queue` follow the clock if that was set. To be called before leases begin, are
-/// extended or end.
+/// Moves the times of all queues in the database of `queue` if the clock was set. Call this before leases
+/// begin, are extended or end.
 pub(crate) fn follow(store: &mut Store, queue: &[u8]) {
     let (shard, _) = store.locate(queue);
     follow_in(store, shard);
@@ -42,7 +43,8 @@ fn follow_in(store: &mut Store, shard: ShardId) {
     }
 }
 
-/// The same for all databases of a shard that were used: others have no times. If they are not ours to change (`is_ours`), another server sees to them.
+/// Moves the times in every used database of a shard; unused ones have no times. If the times are not ours to
+/// change (`is_ours`), only notes the clock: another server moves them.
 pub(crate) fn follow_all(tx: &mut Tx, shard: ShardId, is_ours: bool) {
     let ahead_ms = tx.now - tx.steady;
     for db in 0..tx.hold.shard(shard).dbs.len() as u32 {
@@ -60,7 +62,7 @@ pub(crate) fn follow_all(tx: &mut Tx, shard: ShardId, is_ours: bool) {
 fn move_times(store: &mut Store, shard: ShardId, by_ms: i64) {
     let timed: Vec<Vec<u8>> = store.db(shard).queues().timed().map(<[u8]>::to_vec).collect();
     for key in timed {
-        // Somebody may have made up a key whose name lies beside a queue of another shard.
+        // A client can make up a key whose name belongs to a queue on another shard.
         let Some(queue) = queue_of(&key).filter(|queue| store.locate(queue).0 == shard) else { continue };
         let moved = Jobs::of(store, queue).and_then(|jobs| move_set(&jobs, store, &key, by_ms));
         if let Err(error) = moved {
@@ -70,7 +72,7 @@ fn move_times(store: &mut Store, shard: ShardId, by_ms: i64) {
     }
 }
 
-/// Moves what lies in one of the sorted sets of times.
+/// Moves the times in one sorted set.
 fn move_set(jobs: &Jobs<'_>, store: &mut Store, key: &[u8], by_ms: i64) -> Result<(), CommandError> {
     if key.ends_with(CRON) {
         return reschedule(jobs, store);
@@ -84,7 +86,7 @@ fn move_set(jobs: &Jobs<'_>, store: &mut Store, key: &[u8], by_ms: i64) -> Resul
     Ok(())
 }
 
-/// Moves the times in a sorted set, but for jobs that are delayed until a time of day.
+/// Moves the times in a sorted set, except those of jobs that are delayed until a time of day.
 fn move_ids(jobs: &Jobs<'_>, store: &mut Store, key: &[u8], by_ms: i64) -> Result<(), CommandError> {
     let Some(set) = store.peek_as::<ZSet>(key)? else { return Ok(()) };
     let is_delayed = key.ends_with(DELAYED);
@@ -100,7 +102,7 @@ fn move_ids(jobs: &Jobs<'_>, store: &mut Store, key: &[u8], by_ms: i64) -> Resul
     Ok(())
 }
 
-/// Computes anew when schedules come that have become silent because the clock was set back.
+/// Computes the next time of schedules that became silent because the clock was set back.
 fn reschedule(jobs: &Jobs<'_>, store: &mut Store) -> Result<(), CommandError> {
     let now_ms = store.now();
     for (name, due_ms) in jobs.scheduled(store)? {

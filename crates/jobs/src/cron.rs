@@ -1,7 +1,8 @@
-//! Schedules of a queue: what they push, and when.
+//! Schedules: each pushes a payload onto its queue at the times that it names.
 //!
-//! Each is a field of a hash, `zone missed schedule\npayload`, and a member of a sorted set by when it comes next. What it pushes and
-//! when it comes again are one unit of the log, so that a server which takes over pushes neither twice nor not at all.
+//! A schedule is a field of a hash, `zone missed schedule\npayload`, and a member of a sorted set, by its
+//! next time. The push and the next time are one unit of the log, so a server that takes over neither pushes
+//! twice nor leaves a push out.
 
 use std::str::from_utf8;
 
@@ -13,15 +14,15 @@ use ds::zset::ZSet;
 use crate::job::{Jobs, wrong_type};
 use crate::promote::in_seconds;
 
-/// What comes later than so many ms was missed: the server did not run, or was paused.
+/// A push that is later than this was missed: the server was not running, or was paused.
 const MISSED_MS: i64 = 10_000;
 
-/// What is done about a time that was missed.
+/// How missed times are handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Missed {
-    /// One push makes up for all times that were missed.
+    /// One push makes up for all missed times.
     Once,
-    /// None does.
+    /// Missed times are skipped.
     Skip,
 }
 
@@ -40,7 +41,7 @@ impl Missed {
     }
 }
 
-/// What a schedule pushes, and when.
+/// A schedule: the payload that it pushes, and its times.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Line {
     pub(crate) schedule: String,
@@ -62,15 +63,15 @@ impl Line {
         Some(Line { schedule: words.next()?.to_owned(), zone, missed, payload: payload[1..].to_vec() })
     }
 
-    /// Whether it names recurring times.
+    /// Whether the schedule names recurring times.
     pub(crate) fn recurs(&self) -> bool {
         Schedule::parse_with_seconds(&self.schedule).is_ok_and(|schedule| schedule.recurs())
     }
 
-    /// When it comes next after `after_ms`.
+    /// The first time after `after_ms`.
     ///
     /// # Errors
-    /// If schedule or zone are none, or the schedule never comes.
+    /// If the schedule or the zone is not valid, or the schedule never comes.
     pub(crate) fn next_ms(&self, after_ms: i64) -> Result<i64, CommandError> {
         let zone = Zone::named(&self.zone).ok_or_else(|| {
             CommandError::new(format!(
@@ -90,10 +91,10 @@ impl Line {
 }
 
 impl Jobs<'_> {
-    /// What the schedule `name` pushes, and when; `None` if there is none.
+    /// The schedule `name`; `None` if it does not exist.
     ///
     /// # Errors
-    /// If what lies beside the queue is none of ours.
+    /// If a key beside the queue holds something else.
     pub(crate) fn line(&self, store: &Store, name: &[u8]) -> Result<Option<Line>, CommandError> {
         let mut buffer = Vec::new();
         let key = self.names.lines();
@@ -101,7 +102,7 @@ impl Jobs<'_> {
         Ok(lines.and_then(|lines| Line::decode(&lines.get(name)?.bytes())))
     }
 
-    /// The names of all schedules, the one that comes next first, with when that is in ms.
+    /// The names of all schedules with their next times in ms, the earliest first.
     pub(crate) fn scheduled(&self, store: &Store) -> Result<Vec<(Vec<u8>, i64)>, CommandError> {
         let key = self.names.cron();
         let cron = store.peek_as::<ZSet>(&key).map_err(|_| wrong_type(&key))?;
@@ -109,8 +110,8 @@ impl Jobs<'_> {
         Ok(all.unwrap_or_default())
     }
 
-    /// Sets a schedule; when it comes next, in ms. One that is as it was goes on as it was, so that whoever sets it at each start
-    /// loses no time that was missed.
+    /// Sets a schedule and returns its next time in ms. A schedule that is set again unchanged keeps its next
+    /// time: a client that sets it at each start loses no missed push.
     pub(crate) fn set_line(&self, store: &mut Store, name: &[u8], line: &Line) -> Result<i64, CommandError> {
         let now_ms = store.now();
         let next_ms = line.next_ms(now_ms)?;
@@ -133,7 +134,7 @@ impl Jobs<'_> {
         Ok(was_there)
     }
 
-    /// Pushes what a schedule pushes, now; false if there is no such schedule.
+    /// Pushes the payload of a schedule now; false if there is no such schedule.
     pub(crate) fn push_line(&self, store: &mut Store, name: &[u8]) -> Result<bool, CommandError> {
         let Some(line) = self.line(store, name)? else { return Ok(false) };
         let payload = filled(&line.payload, store, self.queue);
@@ -142,7 +143,7 @@ impl Jobs<'_> {
         Ok(true)
     }
 
-    /// The time of a schedule has come.
+    /// Runs a schedule whose time has come.
     pub(crate) fn tick(&self, store: &mut Store, name: &[u8]) -> Result<(), CommandError> {
         let (key, now_ms) = (self.names.cron(), store.now());
         let Some(line) = self.line(store, name)? else {
@@ -153,7 +154,7 @@ impl Jobs<'_> {
         let late_ms = now_ms - due_ms.unwrap_or_default() as i64;
         match line.next_ms(now_ms) {
             Ok(next_ms) => _ = self.set_due(store, &key, name, next_ms)?,
-            // The machine has lost the time zone, say.
+            // For example, the machine no longer has the time zone.
             Err(error) => {
                 Self::take_out(store, &key, name)?;
                 let (name, queue) = (name.escape_ascii(), self.queue.escape_ascii());
@@ -169,8 +170,8 @@ impl Jobs<'_> {
     }
 }
 
-/// The payload with what differs from push to push: `%{id}`, 24 hexadecimal digits by chance; `%{time}`, the seconds since 1970 with
-/// three decimals; and `%{time_ms}`, the milliseconds.
+/// Fills in the parts of a payload that differ from push to push: `%{id}`, 24 random hexadecimal digits;
+/// `%{time}`, the seconds since 1970 with three decimals; and `%{time_ms}`, the milliseconds since 1970.
 fn filled(payload: &[u8], store: &mut Store, queue: &[u8]) -> Vec<u8> {
     let (mut text, mut rest) = (Vec::with_capacity(payload.len() + 24), payload);
     while let Some(at) = memchr::memmem::find(rest, b"%{") {

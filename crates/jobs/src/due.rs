@@ -1,4 +1,4 @@
-//! What happens to the jobs of a queue when its time has come.
+//! Does what is due in a queue: ends leases and delays, runs schedules, drops dead jobs.
 
 use command::{CommandError, Store};
 use ds::zset::ZSet;
@@ -6,23 +6,23 @@ use ds::zset::ZSet;
 use crate::clock::follow;
 use crate::job::{Claim, Jobs};
 
-/// Jobs for which something happens in one visit.
+/// The most jobs that one visit handles.
 pub(crate) const FIRED_MAX: usize = 64;
 
-/// Why an attempt failed whose lease ended.
+/// The reason noted for an attempt whose lease ended.
 const LEASE_ENDED: &[u8] = b"the lease ended";
 
-/// Does what is due with the jobs of `queue`, for [`FIRED_MAX`] of them at most; when something is due next.
+/// Does what is due in `queue`, for at most [`FIRED_MAX`] jobs. Returns when something is due next.
 ///
 /// # Errors
-/// If what lies beside the queue is no longer what it was: nothing can be done about it.
+/// If a key beside the queue has been replaced by something else: then nothing can be done.
 pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, CommandError> {
     follow(store, queue);
     let (jobs, now_ms) = (Jobs::of(store, queue)?, store.now());
     let (active, delayed, cron) = (jobs.names.active(), &jobs.names.delayed(), &jobs.names.cron());
     for _ in 0..FIRED_MAX {
         if let Some(id) = first_due(store, active, now_ms)? {
-            // A worker that says that it lives keeps all that it has.
+            // A worker with a current heartbeat keeps all its jobs.
             match jobs.worker_until(store, &id)? {
                 Some(until_ms) if until_ms > now_ms => _ = jobs.set_due(store, active, &id, until_ms)?,
                 _ => {
@@ -47,7 +47,7 @@ pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, Comma
     let drops_ms = jobs.drop_dead(store)?;
     let mut opens_ms = command::open(store, queue)?;
     if jobs.settle_groups(store)? {
-        // It goes on at once.
+        // More groups may have to be moved: continue at once.
         opens_ms = Some(now_ms);
     }
     let first = |key: &[u8]| -> Result<Option<i64>, CommandError> {
@@ -62,14 +62,14 @@ fn first_due(store: &Store, key: &[u8], now_ms: i64) -> Result<Option<Vec<u8>>, 
 }
 
 impl Jobs<'_> {
-    /// Until when the worker that has a job is known to live.
+    /// The end of the heartbeat of the worker that has a job.
     fn worker_until(&self, store: &Store, id: &[u8]) -> Result<Option<i64>, CommandError> {
         let Some(record) = self.record(store, id)? else { return Ok(None) };
         let workers = store.peek_as::<ZSet>(&self.names.workers())?;
         Ok(workers.and_then(|workers| workers.score(&record.worker)).map(|until_ms| until_ms as i64))
     }
 
-    /// Forgets workers that have not said for long that they live.
+    /// Forgets workers whose heartbeat has ended.
     pub(crate) fn forget_workers(&self, store: &mut Store) -> Result<(), CommandError> {
         let workers = self.names.workers();
         for _ in 0..FIRED_MAX {

@@ -1,23 +1,24 @@
-//! Groups: jobs of one queue that belong to tenants, of which each gets its turn.
+//! Groups: the jobs of a queue are divided among tenants, and the groups take turns.
 //!
 //! ```text
 //!   {q}:jobs:group:ada   list          the waiting jobs of a group
-//!   {q}:jobs:groups      sorted set    group → its turn: those that have something and are under their limit
-//!   {q}:jobs:groups:full sorted set    group → its active jobs: those that have something and are at their limit
-//!   {q}:jobs:groups:active  hash       group → its active jobs, of every group that has some
-//!   {q}:jobs:turn        hash          now: the turn that was served last; list: that at which the list was; waiting: how many jobs
-//!                                      of all groups wait
+//!   {q}:jobs:groups      sorted set    group → its turn: those with waiting jobs, under their limit
+//!   {q}:jobs:groups:full sorted set    group → its active jobs: those with waiting jobs, at their limit
+//!   {q}:jobs:groups:active  hash       group → its active jobs: every group that has active jobs
+//!   {q}:jobs:turn        hash          now: the turn served last; list: the last turn of the queue's list;
+//!                                      waiting: the number of waiting jobs in all groups
 //! ```
 //!
-//! Turns are start-time fair queueing with jobs of one size (Goyal, Vin and Cheng, 1996): a group is served at its turn, and then has the
-//! next one. A group that comes to have something has the turn after the one that was served last, so it waits for the rest of
-//! this round and for its place in the next one, and gains nothing by being empty in between. What stands in the queue's list itself is one more group, whose turn is kept
-//! apart because anybody may push there.
+//! Turns are start-time fair queueing with jobs of one size (Goyal, Vin and Cheng, 1996): a group is served
+//! at its turn and then gets the next one. A group that gets its first waiting job joins at the turn after
+//! the one served last. It waits for the rest of this round and for its place in the next, so it gains
+//! nothing by being empty in between. The queue's own list is one more group. Its turn is kept separately
+//! because any client may push there.
 //!
-//! A take costs O(log n) of n groups. Of a group that has no job, nothing is kept.
+//! A take costs O(log n) for n groups. A group without jobs takes no memory.
 //!
-//! Invariant: the turn exists exactly if one of both sorted sets does. The shard knows which queues have one (`keyspace::queue`), so
-//! taking from others needs no look-up.
+//! Invariant: the turn exists exactly if one of the two sorted sets does. The shard knows which queues have a
+//! turn (`keyspace::queue`), so taking from other queues needs no look-up.
 
 use command::{
     Change, Class, CommandError, Limit, Room, Store, got_room, is_paused, know_jobs, peek_into, pop_command,
@@ -32,24 +33,24 @@ use queues::{GROUPED, popping_end};
 
 use crate::job::{Jobs, wrong_type};
 
-/// Groups that one command moves because the limit has changed.
+/// The most groups that one command moves because the limit has changed.
 const MOVED_MAX: usize = 1000;
-/// Groups at their limit that one take lets in again.
+/// The most groups at their limit that one take lets in again.
 const LET_IN_MAX: usize = 16;
 
 const NOW: &[u8] = b"now";
 const LIST: &[u8] = b"list";
 
-/// An element that was taken out of its list.
+/// An element that was taken from its list.
 pub(crate) struct Next {
     pub(crate) element: Vec<u8>,
-    /// What room the queue's rate left.
+    /// The room that the queue's rate limit left.
     pub(crate) room: Room,
-    /// The group in whose list it was; `None`: it was in the queue's.
+    /// The group whose list it was in; `None`: it was in the queue's own list.
     pub(crate) group: Option<Vec<u8>>,
 }
 
-/// The keys of groups beside a queue.
+/// The keys of a queue's groups.
 pub(crate) struct GroupKeys {
     ready: Vec<u8>,
     full: Vec<u8>,
@@ -59,7 +60,7 @@ pub(crate) struct GroupKeys {
 }
 
 impl GroupKeys {
-    /// Those whose names begin so.
+    /// The keys whose names start with `begin`.
     pub(crate) fn new(begin: &[u8]) -> GroupKeys {
         let name = |end: &[u8]| [begin, end].concat();
         GroupKeys {
@@ -75,7 +76,7 @@ impl GroupKeys {
         [&self.list, group].concat()
     }
 
-    /// That each of them is what it should be.
+    /// Checks that each key has its type.
     fn check(&self, store: &Store) -> Result<(), CommandError> {
         for key in [&self.ready, &self.full] {
             store.peek_as::<ZSet>(key).map_err(|_| wrong_type(key))?;
@@ -96,7 +97,7 @@ impl GroupKeys {
             .unwrap_or(0))
     }
 
-    /// Sets what is kept beside the turn that was served last, in one effect.
+    /// Sets fields of the turn hash in one effect.
     fn set_turn(&self, store: &mut Store, fields: &[(&[u8], u64)]) -> Result<(), CommandError> {
         let (key, limits) = (&*self.turn, &store.config().hash);
         let mut hash = store.upsert::<Hash>(key)?;
@@ -113,7 +114,7 @@ impl GroupKeys {
         Ok(())
     }
 
-    /// How many jobs of a group are active.
+    /// The number of a group's active jobs.
     fn active(&self, store: &Store, group: &[u8]) -> Result<u64, CommandError> {
         Self::number(store, &self.active, group)
     }
@@ -126,7 +127,8 @@ impl GroupKeys {
         Jobs::remove_field(store, key, group)
     }
 
-    /// A group has something, and is under its limit or not.
+    /// Puts a group that has waiting jobs into the set for groups under their limit, or the one for groups at
+    /// it.
     fn place(
         &self,
         store: &mut Store,
@@ -143,13 +145,14 @@ impl GroupKeys {
         Jobs::set_time(store, set, group, at.cast_signed()).map(drop)
     }
 
-    /// The group whose turn it is, and its turn.
+    /// The group that is next, and its turn.
     fn first(&self, store: &Store) -> Result<Option<(Vec<u8>, u64)>, CommandError> {
         let ready = store.peek_as::<ZSet>(&self.ready)?;
         Ok(ready.and_then(|ready| ready.at(0)).map(|(group, turn)| (group.into_owned(), turn as u64)))
     }
 
-    /// Groups that were at their limit and are not come in again, some at a time: they are served after those that are waiting.
+    /// Lets in groups that are no longer at their limit, a few at a time. They are served after the groups
+    /// that are already waiting.
     fn let_in(&self, store: &mut Store, per_group: Option<u64>) -> Result<(), CommandError> {
         for _ in 0..LET_IN_MAX {
             let first = store.peek_as::<ZSet>(&self.full)?.and_then(|full| full.at(0));
@@ -167,14 +170,15 @@ impl GroupKeys {
         Ok(())
     }
 
-    /// Forgets the turn if no group has anything.
+    /// Deletes the turn if no group has waiting jobs.
     fn forget_turn(&self, store: &mut Store) {
         if !store.exists(&self.ready) && !store.exists(&self.full) {
             store.delete(&self.turn);
         }
     }
 
-    /// The first group that is under its limit. Those before it are no longer waiting for a turn.
+    /// The first group that is under its limit. Groups before it that are at their limit stop waiting for a
+    /// turn.
     fn first_under(
         &self,
         store: &mut Store,
@@ -185,7 +189,7 @@ impl GroupKeys {
             let Some((group, turn)) = self.first(store)? else { return Ok(None) };
             let key = self.list(&group);
             if store.peek_as::<List>(&key).map_err(|_| wrong_type(&key))?.is_none() {
-                // Somebody deleted it.
+                // A client deleted the list.
                 Jobs::take_out(store, &self.ready, &group)?;
                 continue;
             }
@@ -201,7 +205,7 @@ impl GroupKeys {
 }
 
 impl Jobs<'_> {
-    /// That a job of this group can wait, and that its group can be counted.
+    /// Checks that a job of this group can wait, and that the group's active jobs can be counted.
     ///
     /// # Errors
     /// If a key of the group, or the queue's limit, holds something else.
@@ -214,7 +218,7 @@ impl Jobs<'_> {
         self.per_group(store).map(|_| ())
     }
 
-    /// A job of a group waits, at the end at which others are pushed or at the one from which they are taken.
+    /// Adds a waiting job to a group, at the end where jobs are pushed or at the one where they are taken.
     pub(crate) fn wait_in_group(
         &self,
         store: &mut Store,
@@ -225,7 +229,7 @@ impl Jobs<'_> {
         self.check_group(store, Some(group))?;
         let keys = self.names.groups();
         let list = keys.list(group);
-        // Of these lists, everybody takes from the tail.
+        // All takes from these lists are at the tail.
         let end = if end == popping_end(store, self.queue) { End::Tail } else { End::Head };
         Self::push(store, &list, end, element)?;
         let is_placed = |key: &[u8]| -> Result<bool, CommandError> {
@@ -245,7 +249,7 @@ impl Jobs<'_> {
         Ok(())
     }
 
-    /// Takes the element whose turn it is; `None` if there is none that may be taken.
+    /// Takes the element that is next; `None` if no job may be taken.
     pub(crate) fn pop_next(&self, store: &mut Store) -> Result<Option<Next>, CommandError> {
         if !self.has_groups(store) {
             return self.pop_list(store);
@@ -299,13 +303,13 @@ impl Jobs<'_> {
         if is_empty {
             store.delete_if_empty(self.queue);
         } else if !is_known {
-            // From now on what others do with it is noted.
+            // Start noting what other clients do to the list.
             know_jobs(store, self.queue);
         }
         Ok(Some(Next { element, room, group: None }))
     }
 
-    /// One more or one fewer job of a group is active: the group may be at its limit now, or under it again.
+    /// Counts one more or one fewer active job of a group, which may reach its limit or drop below it.
     pub(crate) fn count_active(
         &self,
         store: &mut Store,
@@ -320,7 +324,7 @@ impl Jobs<'_> {
         let per_group = self.per_group(store)?;
         let is_at = per_group.is_some_and(|max| active >= max);
         if store.peek_as::<ZSet>(&keys.full)?.is_some_and(|full| full.score(group).is_some()) {
-            // Who takes next lets it in.
+            // The next take lets the group in.
             Self::set_time(store, &keys.full, group, active.cast_signed())?;
         } else if is_at && Self::take_out(store, &keys.ready, group)? {
             Self::set_time(store, &keys.full, group, active.cast_signed())?;
@@ -328,7 +332,7 @@ impl Jobs<'_> {
         Ok(())
     }
 
-    /// Whether some group has a job that may be taken, as far as groups limit that.
+    /// Whether a group has a job that may be taken under the groups' limit.
     pub(crate) fn has_group_with_some(&self, store: &Store) -> Result<bool, CommandError> {
         if !self.has_groups(store) {
             return Ok(false);
@@ -349,7 +353,7 @@ impl Jobs<'_> {
         Ok(false)
     }
 
-    /// Whether jobs of groups wait.
+    /// Whether any group has waiting jobs.
     pub(crate) fn has_groups(&self, store: &Store) -> bool {
         let (shard, _) = store.locate(self.queue);
         store.db(shard).queues().is_grouped(self.queue)
@@ -359,7 +363,8 @@ impl Jobs<'_> {
         Ok(Limit::of(store, self.queue)?.and_then(|limit| limit.per_group))
     }
 
-    /// Moves groups that are at their limit since it was changed out of the way, some at a time; true if there may be more of them.
+    /// Moves groups that a changed limit leaves at their limit out of the way, some at a time. True if there
+    /// may be more.
     pub(crate) fn settle_groups(&self, store: &mut Store) -> Result<bool, CommandError> {
         if !self.has_groups(store) {
             return Ok(false);

@@ -1,4 +1,5 @@
-//! The ways of a job from one state to another. Each leaves list, sets and hash in step, and states effects that do.
+//! Moves jobs from one state to another. Each transition keeps list, sorted sets and hash consistent, and its
+//! effects do the same.
 
 use std::borrow::Cow;
 
@@ -19,61 +20,62 @@ use crate::record::{Record, State, hash};
 
 /// The longest id.
 pub(crate) const ID_BYTES_MAX: usize = 512;
-/// Dead jobs that one command, or one visit, drops because they are too many or too old: more than come at once.
+/// The most dead jobs that one command or visit drops for being too many or too old: more than come in at
+/// once.
 const DROPPED_MAX: usize = 64;
-/// From so many active jobs on, what is kept of those that are taken is packed: with fewer, their workers end them so soon that it
-/// would cost more than it saves.
+/// Pack the records of active jobs once there are more than this; with fewer, jobs finish before packing pays
+/// off.
 const ACTIVE_PLAIN_MAX: usize = 1024;
-/// Jobs that came too late and are passed over by one command: some tens of milliseconds.
+/// The most expired jobs that one command passes over: this takes some tens of milliseconds.
 pub(crate) const PASSED_OVER_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
-/// Jobs that say the same id and get one after it, before ids are made up.
+/// Jobs with the same id of their own are numbered up to this; the server makes up ids for the rest.
 const LIKE_IDS_MAX: usize = 9;
 
-/// A queue with what lies beside it.
+/// A queue with the keys beside it.
 pub(crate) struct Jobs<'q> {
     pub(crate) queue: &'q [u8],
     pub(crate) names: Names,
 }
 
-/// A job that was taken.
+/// A job that a worker took.
 pub(crate) struct Taken {
     pub(crate) id: Vec<u8>,
     pub(crate) attempt: u64,
     pub(crate) payload: Vec<u8>,
 }
 
-/// Who takes, and until when the lease goes.
+/// The worker that takes a job, and when its lease ends.
 #[derive(Clone, Copy)]
 pub(crate) struct Lease<'a> {
     pub(crate) worker: &'a [u8],
     pub(crate) until_ms: i64,
 }
 
-/// A job as its worker names it: by its id, and perhaps by the attempt that it means.
+/// A job as its worker names it: by its id, and optionally by the attempt.
 #[derive(Clone, Copy)]
 pub(crate) struct Claim<'a> {
     pub(crate) id: &'a [u8],
-    /// `None`: whichever attempt goes on.
+    /// `None`: the current attempt, whichever it is.
     pub(crate) attempt: Option<u64>,
 }
 
 impl<'a> Claim<'a> {
-    /// On whichever attempt goes on.
+    /// A claim on the job's current attempt, whichever it is.
     pub(crate) fn on_any(id: &'a [u8]) -> Claim<'a> {
         Claim { id, attempt: None }
     }
 
-    /// Whether it means another attempt than the last one of this job.
+    /// Whether the claim names an attempt other than the job's last one.
     fn is_stale(&self, record: Option<&Record>) -> bool {
         self.attempt.is_some_and(|attempt| record.is_none_or(|record| record.attempts != attempt))
     }
 }
 
 impl<'q> Jobs<'q> {
-    /// Those of `queue`.
+    /// The jobs of `queue`, after checking their keys.
     ///
     /// # Errors
-    /// If a key beside it, or its own, holds something else, or can have no name.
+    /// If the queue's key or a key beside it holds something else, or no key can be named beside it.
     pub(crate) fn of(store: &Store, queue: &'q [u8]) -> Result<Jobs<'q>, CommandError> {
         let jobs = Self::to_change(store, queue, State::Active)?;
         let names = &jobs.names;
@@ -83,20 +85,21 @@ impl<'q> Jobs<'q> {
         Ok(jobs)
     }
 
-    /// The same for a command that touches, beside the list and what is kept of jobs, only those in this state.
+    /// The jobs of `queue`, for a command that touches only the list, the records and the set of jobs in this
+    /// state.
     ///
     /// # Errors
-    /// As above, if it is one of these keys.
+    /// If one of these keys holds something else, or no key can be named beside the queue.
     pub(crate) fn to_change(store: &Store, queue: &'q [u8], state: State) -> Result<Jobs<'q>, CommandError> {
         let jobs = Jobs { queue, names: Names::of(store, queue)? };
         jobs.check(store, state)?;
         Ok(jobs)
     }
 
-    /// The same for a command that takes.
+    /// The jobs of `queue`, for a command that takes some.
     ///
     /// # Errors
-    /// As above.
+    /// If a key that a take touches holds something else, or no key can be named beside the queue.
     pub(crate) fn to_take(store: &mut Store, queue: &'q [u8]) -> Result<Jobs<'q>, CommandError> {
         let jobs = Jobs { queue, names: Names::of(store, queue)? };
         jobs.names.note(store, queue);
@@ -111,10 +114,11 @@ impl<'q> Jobs<'q> {
         check_kind(store, self.names.jobs(), Kind::Hash)
     }
 
-    /// The same for a command that ends leases: it finds out what lies beside the list before it changes anything.
+    /// The jobs of `queue`, for a command that ends leases: computes where the keys are before it changes
+    /// anything.
     ///
     /// # Errors
-    /// If the queue's own key holds something else, or no name of a key lies beside it.
+    /// If the queue's own key holds something else, or no key can be named beside it.
     pub(crate) fn to_end(store: &mut Store, queue: &'q [u8]) -> Result<Jobs<'q>, CommandError> {
         let names = Names::of(store, queue)?;
         names.note(store, queue);
@@ -124,7 +128,7 @@ impl<'q> Jobs<'q> {
         Ok(jobs)
     }
 
-    /// Checks the key of jobs that stand in the list as they were pushed, which hardly a queue has.
+    /// Checks the key of jobs that are in the list as they were pushed. Few queues have it.
     fn check_plain(&self, store: &Store) -> Result<(), CommandError> {
         if self.has_plain(store) { check_kind(store, &self.names.plain(), Kind::ZSet) } else { Ok(()) }
     }
@@ -134,12 +138,12 @@ impl<'q> Jobs<'q> {
         store.db(shard).queues().is_plain(self.queue)
     }
 
-    /// What is kept of a job.
+    /// The record of a job.
     pub(crate) fn record(&self, store: &Store, id: &[u8]) -> Result<Option<Record>, CommandError> {
         self.decoded(store, id, Record::decode)
     }
 
-    /// The same without its payload, and without who has it and why it failed.
+    /// The record of a job without payload, worker and reason.
     pub(crate) fn record_line(&self, store: &Store, id: &[u8]) -> Result<Option<Record>, CommandError> {
         self.decoded(store, id, Record::decode_line)
     }
@@ -164,7 +168,7 @@ impl<'q> Jobs<'q> {
         Self::set_field(store, self.names.jobs(), id, &record.encode())
     }
 
-    /// Sets a field of one of the hashes.
+    /// Sets a field of a hash beside the queue.
     pub(crate) fn set_field(
         store: &mut Store,
         key: &[u8],
@@ -188,7 +192,7 @@ impl<'q> Jobs<'q> {
         Ok(())
     }
 
-    /// Removes a field of one of the hashes, if it is there.
+    /// Removes a field of a hash beside the queue, if it is there.
     pub(crate) fn remove_field(store: &mut Store, key: &[u8], field: &[u8]) -> Result<(), CommandError> {
         let Some(mut fields) = store.write_as::<Hash>(key).map_err(|_| wrong_type(key))? else {
             return Ok(());
@@ -206,14 +210,14 @@ impl<'q> Jobs<'q> {
         Ok(())
     }
 
-    /// The job is over, or only its payload in the list is left of it.
+    /// Deletes the record of a job that is over, or of which only the element in the list remains.
     fn forget(&self, store: &mut Store, id: &[u8], lock: Option<&[u8]>) -> Result<(), CommandError> {
         Self::remove_field(store, self.names.jobs(), id)?;
         lock.into_iter().for_each(|lock| self.unlock(store, id, lock));
         Ok(())
     }
 
-    /// The job no longer holds this lock, if it still does. What somebody else has put there is none.
+    /// Releases the job's lock. Leaves the key alone if another job holds it.
     fn unlock(&self, store: &mut Store, id: &[u8], lock: &[u8]) {
         let key = self.names.lock(lock);
         if matches!(store.peek_as::<Str>(&key), Ok(Some(holder)) if *holder.bytes() == *id) {
@@ -221,7 +225,7 @@ impl<'q> Jobs<'q> {
         }
     }
 
-    /// Puts an id into one of the sorted sets, or elsewhere in it. Returns the number of ids there.
+    /// Puts an id into a sorted set, or moves it there. Returns the number of ids in the set.
     pub(crate) fn set_time(
         store: &mut Store,
         key: &[u8],
@@ -239,7 +243,7 @@ impl<'q> Jobs<'q> {
         Ok(count)
     }
 
-    /// The same where something is to happen then.
+    /// Sets a time at which the job needs attention, and tells the thread if that is soon.
     pub(crate) fn set_due(
         &self,
         store: &mut Store,
@@ -248,7 +252,7 @@ impl<'q> Jobs<'q> {
         time_ms: i64,
     ) -> Result<usize, CommandError> {
         let count = Self::set_time(store, key, id, time_ms)?;
-        // What is later is found in time.
+        // The look of each second finds later times early enough.
         if time_ms < store.now() + SOON_MS {
             let (shard, _) = store.locate(self.queue);
             let (db, queue) = (store.client.db, self.queue.into());
@@ -257,7 +261,7 @@ impl<'q> Jobs<'q> {
         Ok(count)
     }
 
-    /// Takes an id out of one of the sorted sets; false if it is not there.
+    /// Removes an id from a sorted set; false if it is not there.
     pub(crate) fn take_out(store: &mut Store, key: &[u8], id: &[u8]) -> Result<bool, CommandError> {
         let Some(mut set) = store.write_as::<ZSet>(key).map_err(|_| wrong_type(key))? else {
             return Ok(false);
@@ -275,7 +279,7 @@ impl<'q> Jobs<'q> {
         Ok(was_there)
     }
 
-    /// Pushes onto a list; its length then.
+    /// Pushes onto a list. Returns its new length.
     pub(crate) fn push(
         store: &mut Store,
         key: &[u8],
@@ -293,12 +297,12 @@ impl<'q> Jobs<'q> {
         Ok(len)
     }
 
-    /// The end at which new jobs come.
+    /// The end at which new jobs are pushed.
     pub(crate) fn coming_end(&self, store: &Store) -> End {
         coming_end(store, self.queue)
     }
 
-    /// A job that is nowhere, or was taken out of where it was, waits.
+    /// Makes a job wait that is in no state, or was removed from its previous one.
     pub(crate) fn wait(
         &self,
         store: &mut Store,
@@ -335,7 +339,7 @@ impl<'q> Jobs<'q> {
         self.keep(store, id, &record)
     }
 
-    /// It comes later.
+    /// Delays a job until `due_ms`.
     pub(crate) fn delay(
         &self,
         store: &mut Store,
@@ -349,7 +353,7 @@ impl<'q> Jobs<'q> {
         self.keep(store, id, &record)
     }
 
-    /// Takes the next job; `None` if there is none, or the queue is paused.
+    /// Takes the next job; `None` if there is none or the queue is paused.
     pub(crate) fn take(&self, store: &mut Store, lease: Lease<'_>) -> Result<Option<Taken>, CommandError> {
         for _ in 0..PASSED_OVER_MAX {
             let Some(Next { element, room, group }) = self.pop_next(store)? else { return Ok(None) };
@@ -363,7 +367,7 @@ impl<'q> Jobs<'q> {
                 self.count_active(store, group, true)?;
             }
             record.state = State::Active;
-            // It was taken in time, whatever becomes of this attempt.
+            // The job began in time, even if this attempt fails.
             record.begins_until_ms = None;
             record.payload_hash = None;
             record.attempts += 1;
@@ -380,8 +384,8 @@ impl<'q> Jobs<'q> {
         Ok(None)
     }
 
-    /// The id of an element that was taken out of the list of a group, or of the queue, and what is known of the job, its payload
-    /// included.
+    /// Identifies an element that was taken from a list, that of `group` or the queue's. Returns the job's id
+    /// and its record, payload included.
     fn identify(
         &self,
         store: &mut Store,
@@ -411,7 +415,7 @@ impl<'q> Jobs<'q> {
             Some(own) if is_free => return Ok((own, record)),
             _ => record.is_pushed = group.is_none(),
         }
-        // Another job may say that it is this one: pushed twice, say.
+        // Another job may have the same id of its own, for example if it was pushed twice.
         let id = match own {
             Some(own) => self.other_id(store, &own)?,
             None => self.new_id(store)?,
@@ -419,7 +423,7 @@ impl<'q> Jobs<'q> {
         Ok((id, record))
     }
 
-    /// The job that came back to the list as this element, which does not say so.
+    /// The job that came back to the list as this element, which has no id of its own.
     fn take_plain(
         &self,
         store: &mut Store,
@@ -438,14 +442,14 @@ impl<'q> Jobs<'q> {
             let Some(id) = first.map(|(id, _)| id.into_owned()) else { return Ok(None) };
             Self::take_out(store, &key, &id)?;
             let record = self.record(store, &id)?;
-            // Somebody may have deleted what is kept of it.
+            // A client may have deleted its record.
             if let Some(record) = record.filter(|record| record.is_pushed && record.state == State::Waiting) {
                 return Ok(Some((id, record)));
             }
         }
     }
 
-    /// An id that no job has.
+    /// A new id that no job has.
     pub(crate) fn new_id(&self, store: &mut Store) -> Result<Vec<u8>, CommandError> {
         loop {
             let id =
@@ -456,7 +460,7 @@ impl<'q> Jobs<'q> {
         }
     }
 
-    /// An id like `id` that no job has.
+    /// An id derived from `id` that no job has.
     fn other_id(&self, store: &mut Store, id: &[u8]) -> Result<Vec<u8>, CommandError> {
         for number in 2..=LIKE_IDS_MAX {
             let other = [id, format!("#{number}").as_bytes()].concat();
@@ -472,7 +476,7 @@ impl<'q> Jobs<'q> {
         Ok(self.time_ms(store, State::Active, id)?.is_some())
     }
 
-    /// The time by which a job in this state is sorted.
+    /// The time by which jobs in this state are sorted.
     pub(crate) fn time_ms(
         &self,
         store: &Store,
@@ -483,7 +487,7 @@ impl<'q> Jobs<'q> {
         Ok(store.peek_as::<ZSet>(&key)?.and_then(|set| set.score(id)).map(|time_ms| time_ms as i64))
     }
 
-    /// A worker keeps a job until then; false if it has no lease any more.
+    /// Extends the lease of a job; false if the worker no longer has it.
     pub(crate) fn extend(
         &self,
         store: &mut Store,
@@ -500,7 +504,7 @@ impl<'q> Jobs<'q> {
         Ok(is_active)
     }
 
-    /// A worker has done a job; false if it has no lease any more.
+    /// Ends a job that is done; false if the worker no longer has it.
     pub(crate) fn done(&self, store: &mut Store, claim: Claim<'_>) -> Result<bool, CommandError> {
         let id = claim.id;
         let line = self.record_line(store, id)?;
@@ -511,14 +515,15 @@ impl<'q> Jobs<'q> {
         if was_active {
             self.forget(store, id, line.and_then(|line| line.lock).as_deref())?;
             if store.config().recovers {
-                // Of whoever reports it as running, it must not go back.
+                // Recovery must not return it on behalf of the process that reports it as running.
                 note_put_back(store, self.queue, &[&reference(id)]);
             }
         }
         Ok(was_active)
     }
 
-    /// An attempt has failed: the job waits, comes at `due_ms`, or is dead. `None` if its worker has no lease any more.
+    /// Ends an attempt that failed: the job waits, is delayed until `due_ms`, or is dead. `None` if the
+    /// worker no longer has it.
     pub(crate) fn fail(
         &self,
         store: &mut Store,
@@ -547,7 +552,7 @@ impl<'q> Jobs<'q> {
         Ok(Some(State::Waiting))
     }
 
-    /// A worker gives a job back that it has not begun; false if it has no lease any more.
+    /// Gives back a job that the worker has not begun; false if the worker no longer has it.
     pub(crate) fn release(&self, store: &mut Store, claim: Claim<'_>) -> Result<bool, CommandError> {
         let id = claim.id;
         let record = self.record(store, id)?;
@@ -570,7 +575,8 @@ impl<'q> Jobs<'q> {
         Ok(())
     }
 
-    /// Drops dead jobs that are too many or too old, the oldest first, some at a time; when there is something to drop again.
+    /// Drops dead jobs that are too many or too old, the oldest first, some at a time. Returns when there is
+    /// something to drop again.
     pub(crate) fn drop_dead(&self, store: &mut Store) -> Result<Option<i64>, CommandError> {
         let (JobSettings { dead_max, dead_timeout_ms, .. }, now_ms) = (store.config().jobs, store.now());
         for _ in 0..DROPPED_MAX {
@@ -595,14 +601,14 @@ impl<'q> Jobs<'q> {
         Ok(was_there)
     }
 
-    /// Drops a job, wherever it is; false if nothing is known of it.
+    /// Drops a job in any state; false if it has no record.
     pub(crate) fn drop(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
         let Some(record) = self.record(store, id)? else { return Ok(false) };
         match record.state {
             State::Active => self.done(store, Claim::on_any(id)),
             State::Delayed => self.drop_from(store, &self.names.delayed(), id),
             State::Dead => self.drop_from(store, &self.names.dead(), id),
-            // Who takes it passes over it: to find it in the list would take long.
+            // The take that reaches it passes over it: finding it in the list would take long.
             State::Waiting if record.is_dropped() => Ok(false),
             State::Waiting => {
                 if let Some(lock) = &record.lock {
@@ -614,7 +620,7 @@ impl<'q> Jobs<'q> {
         }
     }
 
-    /// A dead or delayed job waits, with all its attempts before it; false if it is neither.
+    /// Makes a dead or delayed job wait, with all its attempts before it; false if it is neither.
     pub(crate) fn retry(&self, store: &mut Store, id: &[u8]) -> Result<bool, CommandError> {
         let record = self.record(store, id)?;
         self.check_group(store, record.as_ref().and_then(|record| record.group.as_deref()))?;
@@ -627,7 +633,7 @@ impl<'q> Jobs<'q> {
         Ok(true)
     }
 
-    /// Takes the lock `name` for a job, for so long; the id of the job that has it if another has.
+    /// Takes the lock `name` for a job, for `for_ms`. Returns the id of the holder if another job has it.
     pub(crate) fn lock(
         &self,
         store: &mut Store,
@@ -638,7 +644,7 @@ impl<'q> Jobs<'q> {
         let key = self.names.lock(name);
         if let Some(holder) = store.peek_as::<Str>(&key).map_err(|_| wrong_type(&key))? {
             let holder = holder.bytes().into_owned();
-            // One that comes too late is over, also if nobody has come to it yet.
+            // An expired job no longer holds its lock, even if no take has passed over it yet.
             if !self.record(store, &holder)?.is_some_and(|record| record.comes_too_late(store.now())) {
                 return Ok(Some(holder));
             }
@@ -654,7 +660,7 @@ impl<'q> Jobs<'q> {
         Ok(None)
     }
 
-    /// A job that was put comes to be.
+    /// Adds a job that waits, or is delayed until `due_ms`.
     pub(crate) fn put(
         &self,
         store: &mut Store,
@@ -672,7 +678,7 @@ impl<'q> Jobs<'q> {
     }
 }
 
-/// What stands in the list for a job that does not tell its id itself: a payload that does.
+/// The element for a job whose payload has no id of its own: a small payload that has.
 fn reference(id: &[u8]) -> Vec<u8> {
     let mut text = b"{\"id\":\"".to_vec();
     for &byte in id {

@@ -1,36 +1,36 @@
-//! Jobs that survive their workers. A queue stays the list that it is; a worker that takes a job from it with a *lease* has to say
-//! that it is done, or the job comes back.
+//! Jobs that survive their workers. A queue stays an ordinary list; a worker that takes a job with a *lease*
+//! has to report it as done, or the job comes back.
 //!
 //! ```text
 //!            PUT ──▶ waiting ──TAKE──▶ active ──DONE──▶ gone
 //!   PUT … IN │          ▲  ▲             │
 //!            ▼          │  └─ RELEASE ───┤
-//!         delayed ──────┘ ◀── FAIL … IN ─┤ FAIL, or the lease ends: waiting again, or dead after so many attempts
+//!         delayed ──────┘ ◀── FAIL … IN ─┤ FAIL, or the lease ends: waiting, or dead after the last attempt
 //!                                        ▼
 //!                        RETRY ◀────── dead
 //! ```
 //!
-//! What is known of a job lies in ordinary keys beside the list, on its shard (`names`): so snapshots, the journal and replicas have
-//! it. Every step is one transaction, whose effects are commands of Redis.
+//! The state of a job is in ordinary keys beside the list, on its shard (`names`), so snapshots, the journal
+//! and replicas include it. Every step is one transaction, and its effects are commands of Redis.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `names` | the keys beside a queue |
-//! | `record` | what is kept of a job: payload, attempts, options, as text |
-//! | `job` | the ways from one state to another |
-//! | `clock` | what happens to times when the machine's clock is set |
+//! | `record` | the record of a job as text: payload, attempts, options |
+//! | `job` | the transitions from one state to another |
+//! | `clock` | moves times when the machine's clock is set |
 //! | `cron` | schedules: what they push, and when |
-//! | `due` | what happens when its time has come: leases that end, delays that are over |
-//! | `groups` | jobs of tenants, of which each gets its turn |
-//! | `limit` | how many may be active |
-//! | `order` | from which of several queues a job is taken first |
-//! | `soon` | what a thread knows to be due soon |
-//! | `timers` | which shards a thread has to visit when |
-//! | `promote` | jobs of Sidekiq's that join their queues when they are due |
-//! | `recovery/` | jobs that Sidekiq's processes had when they died |
+//! | `due` | ends leases and delays when their time has come |
+//! | `groups` | jobs of tenants that take turns |
+//! | `limit` | how many jobs may be active |
+//! | `order` | the order in which several queues are tried |
+//! | `soon` | the times that a thread knows to be due soon |
+//! | `timers` | when a thread has to visit which shard |
+//! | `promote` | moves Sidekiq's jobs to their queues when they are due |
+//! | `recovery/` | returns the jobs of Sidekiq processes that died |
 //! | `commands/` | the commands |
 //!
-//! Not here: queues as such, which are lists that have jobs taken from them in whatever way (`queues`).
+//! Not here: queues as such, which are lists from which jobs are popped in any way (`queues`).
 
 #![forbid(unsafe_code)]
 

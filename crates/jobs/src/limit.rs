@@ -1,5 +1,6 @@
-//! How many jobs of a queue may be taken now. Active ones are counted by their sorted set, and those of each group beside it in the same
-//! transactions, so they are never more than the limit allows, whatever ends a lease, and wherever the queue is by then.
+//! Counts how many jobs of a queue may be taken now. The sorted set of active jobs counts those of the queue;
+//! those of each group are counted beside it, in the same transactions. So there are never more than the
+//! limit allows, whatever ends a lease and wherever the queue has moved by then.
 
 use command::{CommandError, Limit, Store, got_room, has_limit, is_closed};
 use ds::zset::ZSet;
@@ -8,7 +9,7 @@ use crate::job::Jobs;
 use crate::record::{Record, State};
 
 impl Jobs<'_> {
-    /// How many more jobs may be active; what limits the rate is asked where they are taken.
+    /// How many more jobs may be active. The rate limit is checked where jobs are taken.
     pub(crate) fn room(&self, store: &Store) -> Result<u64, CommandError> {
         let Some(active_max) = Limit::of(store, self.queue)?.and_then(|limit| limit.active) else {
             return Ok(u64::MAX);
@@ -17,7 +18,8 @@ impl Jobs<'_> {
         Ok(active_max.saturating_sub(active))
     }
 
-    /// A lease ends of a job of which this is kept: who waits for it may take another job. False if there is none.
+    /// Ends the lease of the job with this record, so a waiting worker may take another job. False if it had
+    /// no lease.
     pub(crate) fn end_lease(
         &self,
         store: &mut Store,
@@ -37,7 +39,7 @@ impl Jobs<'_> {
     }
 }
 
-/// Whether somebody who waits for a job of `queue` would get one, or an error.
+/// Whether a client waiting for a job of `queue` would get one, or an error.
 pub(crate) fn has_some(store: &Store, queue: &[u8]) -> bool {
     if store.exists(queue) && !has_limit(store, queue) && !is_closed(store, queue) {
         return true;

@@ -1,9 +1,10 @@
-//! The keys beside a queue. They lie on its shard, because what decides where the queue lies is their hash tag:
+//! The names of the keys beside a queue. Their hash tag is whatever decides the queue's shard, so they are on
+//! the same one:
 //!
 //! ```text
 //! mail        {mail}:jobs        {mail}:jobs:active …
 //! {eu}mail    {eu}:{eu}mail:jobs …                       where a hash tag or a rule of `colocate` decides
-//! ```
+//! {eu}mail    {eu}:{eu}mail:jobs …                       if a hash tag or a rule of `colocate` decides
 
 use std::borrow::Cow;
 
@@ -13,17 +14,18 @@ use keyspace::queue::{ACTIVE, CRON, DEAD, DELAYED, JOBS, PLAIN, RATE, queue_besi
 use crate::groups::GroupKeys;
 use crate::record::State;
 
-/// The sorted set of workers that live, by until when that is said, in ms.
+/// The sorted set of live workers, by the end of their heartbeat in ms.
 const WORKERS: &[u8] = b":jobs:workers";
-/// The hash of what schedules push and when, by name.
+/// The hash of schedules and their payloads, by name.
 const LINES: &[u8] = b":jobs:cron:lines";
-/// How the names of locks go on.
+/// The infix of the names of locks.
 const UNIQUE: &[u8] = b":jobs:unique:";
 
-// That of the hash is the beginning of it.
+// The hash's name has to be a prefix of this one.
 const _: () = assert!(matches!(ACTIVE, [b':', b'j', b'o', b'b', b's', ..]) && JOBS.len() == 5);
 
-/// The names of the keys beside a queue. All begin alike, and those that most commands need lie in one piece of memory.
+/// The names of the keys beside a queue. All have the same prefix; the two that most commands need share one
+/// buffer.
 pub(crate) struct Names {
     /// ```text
     /// {mail}:jobs:active
@@ -34,7 +36,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Those beside `queue`.
+    /// The names of the keys beside `queue`.
     pub(crate) fn of(store: &Store, queue: &[u8]) -> Result<Names, CommandError> {
         let mut active = beside(store, queue)?;
         let begin_len = active.len();
@@ -42,7 +44,7 @@ impl Names {
         Ok(Names { active, begin_len })
     }
 
-    /// Computes where the keys are that a lease of `queue` is kept in.
+    /// Computes in advance where the keys are that a lease of `queue` touches.
     pub(crate) fn note(&self, store: &mut Store, queue: &[u8]) {
         note_beside(store, queue, &self.active, [self.jobs().len(), self.active.len()]);
     }
@@ -51,22 +53,22 @@ impl Names {
         &self.active[..self.begin_len]
     }
 
-    /// The sorted set of jobs that workers have, by the end of their lease in ms.
+    /// The sorted set of active jobs, by the end of their lease in ms.
     pub(crate) fn active(&self) -> &[u8] {
         &self.active
     }
 
-    /// The hash of what is kept of jobs, by id.
+    /// The hash of the records of jobs, by id.
     pub(crate) fn jobs(&self) -> &[u8] {
         &self.active[..self.begin_len + JOBS.len()]
     }
 
-    /// The sorted set of jobs that are to come later, by when in ms.
+    /// The sorted set of delayed jobs, by their due time in ms.
     pub(crate) fn delayed(&self) -> Vec<u8> {
         self.other(DELAYED)
     }
 
-    /// The sorted set of jobs that had all their attempts, by when the last one ended in ms.
+    /// The sorted set of jobs that used up their attempts, by the end of the last one in ms.
     pub(crate) fn dead(&self) -> Vec<u8> {
         self.other(DEAD)
     }
@@ -81,7 +83,7 @@ impl Names {
         }
     }
 
-    /// The sorted set of workers that live, by until when that is said, in ms.
+    /// The sorted set of live workers, by the end of their heartbeat in ms.
     pub(crate) fn workers(&self) -> Vec<u8> {
         self.other(WORKERS)
     }
@@ -90,7 +92,7 @@ impl Names {
         [self.begin(), end].concat()
     }
 
-    /// The sorted set of jobs that stand in the list as they were pushed, by a hash of their elements.
+    /// The sorted set of jobs that are in the list as they were pushed, by a hash of their elements.
     pub(crate) fn plain(&self) -> Vec<u8> {
         self.other(PLAIN)
     }
@@ -116,7 +118,7 @@ impl Names {
     }
 }
 
-/// The queue beside which this key lies, at whose times something is to happen.
+/// The queue to which a key of times belongs.
 pub(crate) fn queue_of(key: &[u8]) -> Option<&[u8]> {
     [ACTIVE, DELAYED, DEAD, CRON, RATE].into_iter().find_map(|end| queue_beside(key, end))
 }

@@ -1,8 +1,9 @@
-//! In which order JOB.TAKE looks at its queues: as they stand, or in another one each time.
+//! The order in which JOB.TAKE tries its queues: as given, or a different one each time.
 //!
-//! By weight, a queue of weight 3 comes before one of weight 1 three times of four, as in Sidekiq's lists of queues with weights. Each
-//! queue draws an exponentially distributed number, divided by its weight, and the least comes first: whatever queues are empty, the
-//! others come first in proportion to their weights (Efraimidis and Spirakis, "Weighted random sampling with a reservoir").
+//! With weights, a queue of weight 3 comes before one of weight 1 three times out of four, as in Sidekiq's
+//! weighted queue lists. Each queue draws an exponentially distributed number, divided by its weight, and the
+//! smallest comes first. So whichever queues are empty, the others come first in proportion to their weights
+//! (Efraimidis and Spirakis, "Weighted random sampling with a reservoir").
 
 use command::{CommandError, keyword_is};
 use ds::random::Random;
@@ -15,20 +16,20 @@ const WEIGHT_MAX: u64 = 1 << 32;
 const BAD_COUNT: &str = "ERR WEIGHTS needs one weight for each queue";
 const BAD_WEIGHT: &str = "ERR weights are greater than 0 and not greater than 4294967296";
 
-/// In which order queues are looked at.
+/// The order in which queues are tried.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Order<'k, 'a> {
-    /// As they stand.
+    /// As given.
     #[default]
     Strict,
-    /// All have the same chance to be first.
+    /// All are equally likely to be first.
     Fair,
-    /// By these weights.
+    /// Randomly, by these weights.
     Weights(&'k [&'a [u8]]),
 }
 
 impl<'k, 'a> Order<'k, 'a> {
-    /// The order that `args` begin with, if they begin with one, and what comes after it.
+    /// Parses the order that `args` begin with, if any, and returns the arguments after it.
     pub(crate) fn parse(args: &'k [&'a [u8]]) -> Option<(Order<'k, 'a>, &'k [&'a [u8]])> {
         let (word, rest) = args.split_first()?;
         if keyword_is(word, "strict") {
@@ -45,7 +46,7 @@ impl<'k, 'a> Order<'k, 'a> {
         Some((Order::Weights(weights), rest))
     }
 
-    /// Checks what it says of so many queues.
+    /// Checks that the order fits this number of queues.
     pub(crate) fn check(&self, queue_count: usize) -> Result<(), CommandError> {
         let Order::Weights(weights) = self else { return Ok(()) };
         if weights.len() != queue_count {
@@ -54,7 +55,7 @@ impl<'k, 'a> Order<'k, 'a> {
         weights.iter().try_for_each(|weight| parse_weight(weight).map(|_| ()))
     }
 
-    /// The indexes of so many queues, in the order in which to look at them now.
+    /// The indexes of the queues, in the order in which to try them this time.
     pub(crate) fn indexes(&self, queue_count: usize, random: &mut Random) -> Vec<usize> {
         let mut indexes: Vec<usize> = (0..queue_count).collect();
         match self {
@@ -87,7 +88,7 @@ fn draw(random: &mut Random) -> f64 {
 mod tests {
     use super::*;
 
-    /// How often each queue comes first of those that are not empty.
+    /// How often each queue is the first that is not empty.
     fn firsts(order: &Order, count: usize, is_empty: impl Fn(usize) -> bool) -> Vec<usize> {
         let (mut random, mut firsts) = (Random::new(7), vec![0; count]);
         for _ in 0..20_000 {

@@ -1,5 +1,5 @@
-//! Jobs that are due join their queues by themselves: Sidekiq's, as if its poller had come by at that moment (setting `promote`), and
-//! those of any sorted set, as QUEUE PROMOTE says.
+//! Moves jobs to their queues when they are due: Sidekiq's, as if its poller had come by at that moment
+//! (setting `promote`), and those of any sorted set that QUEUE PROMOTE names.
 //!
 //! ```text
 //!   schedule, retry      score ≤ now       queue:<queue>
@@ -8,16 +8,19 @@
 //!   └──────────────┘   one transaction     └───────────┘
 //! ```
 //!
-//! As with leases, a thread looks each second for what is due soon in the sets at home there, and who adds something that is due sooner tells its own
-//! thread. The sets and the queues lie on different shards. So a visit of the set first says which jobs are due and where
-//! they go, then all these shards are entered together, and each job that is still there moves. Sidekiq's poller, which takes a job
-//! out of the set before it pushes it, can only have it before or find nothing. What QUEUE PROMOTE said is looked up there as well, so
-//! nothing moves after it was taken back.
+//! As with leases, each thread looks every second for jobs that are due soon in the sets of its shards, and a
+//! command that adds an earlier job tells its own thread. The sets and the queues are on different shards. So
+//! a visit of the set first finds which jobs are due and where they go. Then all these shards are entered
+//! together, and each job that is still in the set moves. Sidekiq's poller removes a job from the set before
+//! it pushes it, so it either has the job first or finds nothing. The rules of QUEUE PROMOTE are read again
+//! in that visit, so nothing moves after a rule was removed.
 //!
-//! A job that is none that Sidekiq would have put there is left to Sidekiq's poller, which knows better ([`Rule::read`]).
+//! A job that Sidekiq would not have put there is left to Sidekiq's poller, which knows better
+//! ([`Rule::read`]).
 //!
-//! Not here: which sets are Sidekiq's (`keyspace`, [`Class::is_promoted`](keyspace::queue::Class::is_promoted)), and what QUEUE PROMOTE
-//! says (`queues`, [`Promotion`]).
+//! Not here: which sets are Sidekiq's (`keyspace`,
+//! [`Class::is_promoted`](keyspace::queue::Class::is_promoted)), and the rules of QUEUE PROMOTE (`queues`,
+//! [`Promotion`]).
 
 use std::collections::BTreeSet;
 
@@ -38,34 +41,35 @@ use upkeep::Visits;
 use crate::job::Jobs;
 use crate::soon::{AGAIN_MS, Soon, VISITS_MAX};
 
-/// Jobs that move in one visit.
+/// The most jobs that move in one visit.
 const MOVED_MAX: usize = 32;
-/// Jobs at the beginning of a set that one visit looks at: so many that can join no queue stop this until somebody sees to them.
+/// The most jobs at the front of a set that one visit reads. If this many can join no queue, they block the
+/// set until an operator removes them.
 const LOOKED_AT_MAX: usize = 256;
-/// Sets that a thread knows to have something due.
+/// The most sets with due jobs that a thread remembers.
 const SETS_MAX: usize = 10_000;
 
-/// Sets in which something is due soon.
+/// Sets in which jobs are due soon.
 #[derive(Debug, Default)]
 pub(crate) struct Promotions {
     pub(crate) soon: Soon<SETS_MAX>,
-    /// How often the shards could not be had, since they were last.
+    /// How often in a row the shards could not be entered.
     tries: u32,
 }
 
-/// What a visit of a set has found.
+/// The result of a visit of a set.
 #[derive(Default)]
 struct Plan {
     jobs: Vec<Vec<u8>>,
-    /// Those of the set and of all that these jobs touch.
+    /// The shards of the set and of all keys that these jobs touch.
     shards: BTreeSet<ShardId>,
-    /// When something is due next, if it is known.
+    /// When the next job is due, if that is known.
     next_ms: Option<UnixMs>,
     left_count: usize,
 }
 
 impl Promotions {
-    /// Does what is due.
+    /// Moves the jobs that are due.
     pub(crate) fn fire(&mut self, now_ms: UnixMs, thread: &mut impl Visits) {
         for _ in 0..VISITS_MAX {
             let Some(due) = self.soon.pop_due(now_ms) else { return };
@@ -74,7 +78,7 @@ impl Promotions {
         }
     }
 
-    /// Moves some of the jobs that are due in a set; when to come again.
+    /// Moves some of the jobs that are due in a set. Returns when to come again.
     fn move_due(&mut self, now_ms: UnixMs, due: &JobsDue, thread: &mut impl Visits) -> Option<UnixMs> {
         let Some(plan) = thread.visit(due.shard, |tx| plan(tx, due)) else { return Some(now_ms + AGAIN_MS) };
         let mut left_count = plan.left_count;
@@ -96,7 +100,7 @@ impl Promotions {
     }
 }
 
-/// Which jobs of a set are due, and where they go.
+/// Finds which jobs of a set are due, and where they go.
 fn plan(tx: &mut Tx, due: &JobsDue) -> Plan {
     let mut plan = Plan::default();
     let store = store_of(tx, due.db);
@@ -126,7 +130,7 @@ fn plan(tx: &mut Tx, due: &JobsDue) -> Plan {
     plan
 }
 
-/// Moves these jobs to their queues, unless they are gone or not due any more; how many had to be left where they are.
+/// Moves these jobs to their queues, unless they are gone or no longer due. Returns how many had to stay.
 fn promote(tx: &mut Tx, due: &JobsDue, jobs: &[Vec<u8>]) -> usize {
     let (mut store, mut left_count) = (store_of(tx, due.db), 0);
     let Some(rule) = Rule::of(&store, &due.queue).filter(|rule| rule.is_said(&store)) else { return 0 };
@@ -136,7 +140,7 @@ fn promote(tx: &mut Tx, due: &JobsDue, jobs: &[Vec<u8>]) -> usize {
             continue;
         }
         let Some(payload) = rule.read(job) else { continue };
-        // What is said may have changed since the plan was made.
+        // The rule may have changed since the plan was made.
         if rule.keys(&payload).any(|key| !store.tx.hold.has(store.locate(key).0)) {
             break;
         }
@@ -160,7 +164,7 @@ fn promote(tx: &mut Tx, due: &JobsDue, jobs: &[Vec<u8>]) -> usize {
     left_count
 }
 
-/// When the first job of a set is due, if jobs of it move.
+/// When the first job of a set is due, if jobs of this set move.
 pub(crate) fn first_due_ms(store: &Store, set: &[u8]) -> Option<UnixMs> {
     let rule = Rule::of(store, set)?;
     let first = store.peek_as::<ZSet>(set).ok()??.score_at(0)?;
@@ -179,7 +183,7 @@ fn take_out(store: &mut Store, key: &[u8], job: &[u8]) {
     store.delete_if_empty(key);
 }
 
-/// Sidekiq lists its queues in a set, and others may.
+/// Adds a queue to the set that lists the queues, as Sidekiq does.
 fn note_queue(store: &mut Store, key: &[u8], queue: &[u8]) {
     let limits = &store.config().set;
     let Ok(mut set) = store.upsert::<Set>(key) else { return };
@@ -190,25 +194,25 @@ fn note_queue(store: &mut Store, key: &[u8], queue: &[u8]) {
     }
 }
 
-/// Numbers from here on are milliseconds rather than seconds.
+/// Scores of at least this are milliseconds, not seconds.
 const MS_MIN: f64 = 1e11;
 
 /// How the jobs of a set join their queues.
 struct Rule {
     promotion: Promotion,
-    /// Under which name QUEUE PROMOTE said so. `None`: the set is Sidekiq's.
+    /// The name of the rule in QUEUE PROMOTE. `None`: the set is Sidekiq's.
     name: Option<Box<[u8]>>,
 }
 
-/// What there is to know of a job before it is pushed.
+/// Where a job goes, known before it is pushed.
 struct Payload {
     queue: Vec<u8>,
-    /// What is added to the set of queues.
+    /// The member that is added to the set of queues.
     member: Option<Vec<u8>>,
 }
 
 impl Rule {
-    /// The one of a set.
+    /// The rule of a set.
     fn of(store: &Store, set: &[u8]) -> Option<Rule> {
         let known = store.tx.hold.shards().queues();
         if let Some(promoted) = known.promotions().of(store.client.db, set) {
@@ -219,7 +223,7 @@ impl Rule {
         (store.config().promotes && is_sidekiqs()).then(|| Rule::of_sidekiq(set))
     }
 
-    /// As Sidekiq's poller does it: all keys begin with the namespace, if there is one.
+    /// The rule of Sidekiq's poller: all keys begin with the namespace, if there is one.
     fn of_sidekiq(set: &[u8]) -> Rule {
         let namespace = &set[..memchr::memrchr(b':', set).map_or(0, |at| at + 1)];
         let promotion = Promotion {
@@ -231,7 +235,7 @@ impl Rule {
         Rule { promotion, name: None }
     }
 
-    /// Whether it is still said, if the shards entered are those of [`Self::keys`].
+    /// Whether the rule is still in force. The shards of [`Self::keys`] have to be entered.
     fn is_said(&self, store: &Store) -> bool {
         let Some(name) = &self.name else { return true };
         if !store.tx.hold.has(store.locate(PROMOTIONS).0) {
@@ -257,8 +261,9 @@ impl Rule {
         (if is_in_ms { score } else { score * 1000.0 }).ceil() as UnixMs
     }
 
-    /// `None`: it can join no queue. Of Sidekiq's sets, this is so of what its client did not put there, complete but for the time at
-    /// which it joins its queue, such as a job without an id, to which Sidekiq's poller adds its defaults.
+    /// Reads where a job goes; `None` if it can join no queue. In Sidekiq's sets, that is any job that
+    /// Sidekiq's client did not put there complete except for the time at which it joins its queue. An
+    /// example is a job without an id, to which Sidekiq's poller adds its defaults.
     fn read(&self, job: &[u8]) -> Option<Payload> {
         if self.name.is_none() {
             let lacks = |name: &&str| json_member(job, name).is_none();
@@ -273,7 +278,7 @@ impl Rule {
         Some(Payload { queue, member })
     }
 
-    /// The job as it is pushed at this moment.
+    /// The job as it is pushed now.
     fn stamped(&self, job: &[u8], now_ms: UnixMs) -> Vec<u8> {
         let name = self.promotion.stamp.as_deref().and_then(|name| std::str::from_utf8(name).ok());
         name.and_then(|name| stamped(job, name, now_ms)).unwrap_or_else(|| job.to_vec())

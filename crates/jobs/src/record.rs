@@ -1,21 +1,23 @@
-//! What is kept of a job beside its state: one line of words, and its payload.
+//! The record of a job, as text in one field of a hash: a line of words, and the payload.
 //!
 //! ```text
 //! s=a n=2 w=host:4711:a1b2\n{"class":"HardWorker", …
-//! │   │   └ who has it
-//! │   └ attempts that were begun
+//! │   │   └ the worker that has it
+//! │   └ attempts begun
 //! └ its state: w waiting, a active, d delayed, x dead
 //! ```
 //!
-//! Further words: `m` attempts that it has, `g` its group, `u` the lock that it holds, `x` until when it has to begin (ms), `e` why the last attempt
-//! failed, `p` the payload stands in the list, `h` a hash of that payload, `o` it goes back to the list as it was pushed, `i` its id was given by
-//! `JOB.PUT`, `t` it is delayed until a time of day. Spaces, control bytes and `%` in a word are written as `%` and two hexadecimal digits.
+//! Further words: `m` attempts allowed, `g` the group, `u` the lock that it holds, `x` the time by which it
+//! has to begin (ms), `e` why the last attempt failed, `p` the payload is in the list, `h` a hash of that
+//! payload, `o` it goes back to the list as it was pushed, `i` its id was given to `JOB.PUT`, `t` it is
+//! delayed until a time of day. Spaces, control bytes and `%` in a word are written as `%` and two
+//! hexadecimal digits.
 
 use std::str::from_utf8;
 
-/// A job that was to begin by then was dropped.
+/// A job that has to begin by this time was dropped.
 const DROPPED_MS: i64 = 0;
-/// Bytes of a line beside its texts, mostly.
+/// The usual length of a line without its texts.
 const LINE_BYTES: usize = 32;
 
 /// Where a job is.
@@ -43,13 +45,13 @@ impl State {
         Self::ALL[self as usize].1
     }
 
-    /// As clients see it.
+    /// The name that clients see.
     pub(crate) fn name(self) -> &'static str {
         Self::ALL[self as usize].2
     }
 }
 
-/// See the head of this file.
+/// The record of a job; the head of this file says what the fields mean.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Record {
     pub(crate) state: State,
@@ -60,20 +62,20 @@ pub(crate) struct Record {
     pub(crate) lock: Option<Vec<u8>>,
     pub(crate) begins_until_ms: Option<i64>,
     pub(crate) why: Vec<u8>,
-    /// Whether it was pushed as it is by a client, and does not say its id: it goes back as it was.
+    /// Whether a client pushed it as it is, without an id of its own: it goes back as it was.
     pub(crate) is_pushed: bool,
     /// Whether its id was given to `JOB.PUT`.
     pub(crate) is_named: bool,
-    /// Whether it was delayed until a time of day, not for a while.
+    /// Whether it was delayed until a time of day, not for a duration.
     pub(crate) is_at: bool,
-    /// What [`hash`] says of a payload that stands in the list.
+    /// The [`hash`] of the payload that is in the list.
     pub(crate) payload_hash: Option<u32>,
-    /// `None`: it stands in the list.
+    /// `None`: the payload is in the list.
     pub(crate) payload: Option<Vec<u8>>,
 }
 
 impl Record {
-    /// Of a job that nothing is known of but its payload.
+    /// The record of a job, knowing only its payload.
     pub(crate) fn new(state: State, payload: Option<Vec<u8>>) -> Record {
         Record {
             state,
@@ -92,7 +94,7 @@ impl Record {
         }
     }
 
-    /// Of a job that waits, and is passed over when workers come to it.
+    /// The record of a waiting job that takes are to pass over.
     pub(crate) fn dropped(self, reference: &[u8]) -> Record {
         let of_payload = self.payload.map_or(self.payload_hash, |_| Some(hash(reference)));
         Record {
@@ -108,24 +110,25 @@ impl Record {
         self.begins_until_ms == Some(DROPPED_MS)
     }
 
-    /// Whether it has not begun, and is no longer to begin.
+    /// Whether it has not begun, and is past the time by which it had to.
     pub(crate) fn comes_too_late(&self, now_ms: i64) -> bool {
         matches!(self.state, State::Waiting | State::Delayed)
             && self.begins_until_ms.is_some_and(|until_ms| until_ms < now_ms)
     }
 
-    /// Whether it is kept of the job that this element of a list is, which says its id. Another one of that id may have come since somebody
-    /// popped the element without a lease.
+    /// Whether the record belongs to this element of a list, which has the job's id. A client may have popped
+    /// the job's element without a lease, and another job with the same id may have been pushed since.
     pub(crate) fn is_of(&self, element: &[u8]) -> bool {
         self.payload.is_none() && self.payload_hash.is_none_or(|of_payload| of_payload == hash(element))
     }
 
-    /// Whether there is nothing in it that a waiting job whose payload stands in the list would not have without.
+    /// Whether the record says no more than its absence would, for a waiting job whose payload is in the
+    /// list.
     pub(crate) fn is_needless(&self) -> bool {
         *self == Record::new(State::Waiting, None)
     }
 
-    /// As text.
+    /// The record as text.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let texts = [&self.worker, &self.why].map(Vec::len).into_iter();
         let options = [&self.group, &self.lock, &self.payload].map(|text| text.as_ref().map_or(0, Vec::len));
@@ -171,7 +174,7 @@ impl Record {
         text
     }
 
-    /// From text; `None` if it is none of a job.
+    /// Reads a record; `None` if the text is not one.
     pub(crate) fn decode(text: &[u8]) -> Option<Record> {
         let (line, payload) = Record::split(text)?;
         let mut record = Record::decode_words(line, |_| true)?;
@@ -179,12 +182,12 @@ impl Record {
         Some(record)
     }
 
-    /// The same without payload, worker and reason: what has to be known to end a lease.
+    /// Reads a record without payload, worker and reason: enough to end a lease.
     pub(crate) fn decode_line(text: &[u8]) -> Option<Record> {
         Record::decode_words(Record::split(text)?.0, |name| !matches!(name, b'w' | b'e'))
     }
 
-    /// The line and the payload.
+    /// Splits a record into its line and its payload.
     fn split(text: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
         match memchr::memchr(b'\n', text) {
             Some(end) => Some((&text[..end], Some(&text[end + 1..]))),
@@ -192,7 +195,7 @@ impl Record {
         }
     }
 
-    /// From the words of a line, as far as they are wanted.
+    /// Reads the words of a line for which `is_wanted` holds.
     fn decode_words(line: &[u8], is_wanted: impl Fn(u8) -> bool) -> Option<Record> {
         let mut words = line.split(|byte| *byte == b' ');
         let state = match words.next()? {
@@ -215,7 +218,7 @@ impl Record {
                 b'i' => record.is_named = true,
                 b't' => record.is_at = true,
                 b'h' => record.payload_hash = Some(number(value)?),
-                // Of a later version.
+                // A word of a later version.
                 _ => {}
             }
         }
@@ -223,7 +226,7 @@ impl Record {
     }
 }
 
-/// FNV-1a. It is stored, so it has to stay the same.
+/// FNV-1a. The value is stored, so the function must not change.
 pub(crate) fn hash(payload: &[u8]) -> u32 {
     payload.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }

@@ -1,4 +1,4 @@
-//! What a thread knows to be due soon, the first of it first.
+//! The times that a thread knows to be due soon, the earliest first.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use command::{JobsDue, SOON_MS};
 use keyspace::UnixMs;
 
-/// Visits of shards for one kind of what is due, in a turn.
+/// The most visits of shards per turn, for one kind of due times.
 pub(crate) const VISITS_MAX: usize = 64;
-/// When a shard that was taken is tried again.
+/// How soon a shard that was taken is tried again.
 pub(crate) const AGAIN_MS: i64 = 1;
-/// Between two lines of the log about what cannot be done.
+/// The least time between two lines of the log about work that cannot be done.
 const SAID_AGAIN_MS: i64 = 60_000;
 
-/// At most `MAX` queues or sets, those that are due first; the looks to come find the others.
+/// At most `MAX` queues or sets, those that are due first; later looks find the others.
 #[derive(Debug, Default)]
 pub(crate) struct Soon<const MAX: usize> {
     due: BTreeSet<JobsDue>,
@@ -28,12 +28,12 @@ impl<const MAX: usize> Soon<MAX> {
         }
     }
 
-    /// All that is due in `other`, too.
+    /// Adds everything from `other`.
     pub(crate) fn append(&mut self, other: Self) {
         other.due.into_iter().for_each(|due| self.add(due));
     }
 
-    /// The same as `due` at another time, if that is soon.
+    /// Adds `due` again with another time, if that is soon.
     pub(crate) fn add_again(&mut self, due: JobsDue, time_ms: Option<UnixMs>, now_ms: UnixMs) {
         if let Some(time_ms) = time_ms.filter(|time_ms| *time_ms < now_ms + SOON_MS) {
             self.add(JobsDue { time_ms, ..due });
@@ -44,12 +44,12 @@ impl<const MAX: usize> Soon<MAX> {
         self.due.first().is_some_and(|due| due.time_ms <= now_ms)
     }
 
-    /// Takes out what is due first, if it is due.
+    /// Removes and returns the earliest time, if it is due.
     pub(crate) fn pop_due(&mut self, now_ms: UnixMs) -> Option<JobsDue> {
         if self.is_due(now_ms) { self.due.pop_first() } else { None }
     }
 
-    /// How long the thread may sleep; `None` for ever.
+    /// How long the thread may sleep; `None`: for ever.
     pub(crate) fn wait(&self, now_ms: UnixMs) -> Option<Duration> {
         let next_ms = self.due.first()?.time_ms;
         Some(Duration::from_millis(next_ms.saturating_sub(now_ms).max(0).cast_unsigned()))
@@ -59,7 +59,7 @@ impl<const MAX: usize> Soon<MAX> {
         self.due.clear();
     }
 
-    /// Whether it is time for another line of the log.
+    /// Whether enough time has passed for another line of the log.
     pub(crate) fn may_say(&mut self, now_ms: UnixMs) -> bool {
         let may_say = now_ms - self.said_ms >= SAID_AGAIN_MS;
         if may_say {

@@ -1,4 +1,5 @@
-//! Jobs in process: what each command does and replies, and that its effects do the same to another store.
+//! Tests jobs in process: what each command does and replies, and that its effects do the same to another
+//! store.
 
 mod clock;
 mod compared;
@@ -23,7 +24,7 @@ use upkeep::Visits;
 
 use crate::{ENTRIES, JobTimers, Whose};
 
-/// `fire queue`: does what is due, and answers when something is due next, or -1.
+/// `fire queue`: does what is due, and replies when something is due next, or -1.
 const FIRE: Entry =
     Entry { name: "fire", keys: &[KeySpec::one(1, &[])], run: Run::Function(fire), ..Entry::DEFAULT };
 
@@ -33,7 +34,7 @@ fn fire(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// `limit queue …`: what QUEUE LIMIT does with such words.
+/// `limit queue …`: does what QUEUE LIMIT does with the same words.
 const LIMIT: Entry =
     Entry { name: "limit", keys: &[KeySpec::one(1, &[])], run: Run::Function(limit), ..Entry::DEFAULT };
 
@@ -46,7 +47,7 @@ fn limit(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// A store with the data commands and those on jobs, which records effects.
+/// A store with the data commands and those on jobs. It records effects.
 pub(crate) struct World(pub(crate) Local);
 
 impl World {
@@ -61,7 +62,7 @@ impl World {
         self.run_in(0, args)
     }
 
-    /// The same in another database.
+    /// Runs a command in another database.
     fn run_in(&mut self, db: u32, args: &[&[u8]]) -> Option<String> {
         let client = Client { deny_blocking: false, ..Client::internal(db, Proto::Resp2) };
         let mut out = Output::new();
@@ -97,7 +98,7 @@ impl World {
         self.0.take_effects()
     }
 
-    /// Everything that lies under keys of this queue.
+    /// All keys of this queue, with their contents.
     fn dump(&mut self, queue: &str) -> Vec<String> {
         let lines = [
             format!("LRANGE {queue} 0 -1"),
@@ -228,7 +229,7 @@ fn leases_end_unless_the_worker_says_that_it_lives() {
     world.check("HGET {q}:jobs a", "$44 s=w n=1 e=the%20lease%20ended h=2893124221 p");
 }
 
-/// The first worker was too slow for its lease, and the second one has the job.
+/// A queue whose first worker was too slow for its lease; the second one has the job.
 fn lost_lease() -> World {
     let mut world = World::new();
     world.say("JOB.PUT q p ID a");
@@ -307,7 +308,7 @@ fn texts_of_any_kind_are_jobs() {
     world.say("LPUSH q plain");
     let taken = world.say("JOB.TAKE w LEASE 1 FROM q");
     assert!(taken.starts_with("*1 *4 $1 q $13 1000-") && taken.ends_with(":1 $5 plain"), "{taken}");
-    // Two that say that they are the same.
+    // Two jobs with the same id of their own.
     world.say(r#"LPUSH q {"id":"z"} {"id":"z"}"#);
     world.check("JOB.TAKE w LEASE 1 FROM q", r#"*1 *4 $1 q $1 z :1 $10 {"id":"z"}"#);
     world.check("JOB.TAKE w LEASE 1 FROM q", r#"*1 *4 $1 q $3 z#2 :1 $10 {"id":"z"}"#);
@@ -448,7 +449,8 @@ fn what_is_no_queue_is_refused_and_nothing_is_lost() {
     world.check("LLEN q", ":1");
 }
 
-/// Random commands: a store that runs the effects has the same, and every job is in exactly one state.
+/// Runs random commands: a store that runs the effects ends up the same, and every job is in exactly one
+/// state.
 #[test]
 fn effects_do_the_same_and_no_job_is_lost() {
     for seed in 0..200 {
@@ -498,7 +500,7 @@ fn effects_do_the_same_and_no_job_is_lost() {
     }
 }
 
-/// A store whose shards may all be taken.
+/// A store whose shards can all be taken.
 pub(crate) struct Taken {
     pub(crate) world: World,
     pub(crate) is_taken: bool,
@@ -543,7 +545,7 @@ fn what_is_due_soon_happens_then() {
     assert_eq!(timers.wait(1_801_000), None, "y is not due soon");
 }
 
-/// Sets a schedule of `q`; the reply.
+/// Sets a schedule of `q` and returns the reply.
 fn set(world: &mut World, name: &str, schedule: &str, payload: &str, options: &str) -> String {
     let mut args = vec!["CRON", "SET", "q", name, schedule, payload];
     args.extend(options.split_whitespace());
@@ -562,17 +564,17 @@ fn a_schedule_pushes_at_its_times() {
     world.0.now = 300_003;
     assert_eq!(world.fire(), 600_000);
     world.check("LRANGE q 0 -1", "*1 $3 job");
-    // Set again as it is, before what is due was done; then otherwise.
+    // Set again unchanged before the due push was done; then changed.
     world.0.now = 600_500;
     assert_eq!(set(&mut world, "five", "*/5 * * * *", "job", "TZ UTC MISSED ONCE"), ":600000");
     assert_eq!(world.fire(), 900_000);
     assert_eq!(set(&mut world, "five", "*/7 * * * *", "seven", ""), ":840000");
-    // Far too late: once, or not at all.
+    // Far too late: one push, or none.
     assert_eq!(set(&mut world, "skips", "* * * * *", "never", "MISSED SKIP"), ":660000");
     world.0.now = 10_000_000;
     assert_eq!(world.fire(), 10_020_000);
     world.check("LRANGE q 0 -1", "*3 $5 seven $3 job $3 job");
-    // A clock that goes back.
+    // A clock that is set back.
     world.0.now = 5_000_000;
     assert_eq!(world.fire(), 10_020_000);
     world.check("CRON RUN q daily", ":1");
@@ -633,7 +635,7 @@ fn what_is_no_schedule_is_refused() {
         set(&mut world, &long, "* * * * *", "job", ""),
         "-ERR the name of a schedule has 1 to 512 bytes"
     );
-    // What was changed by hand does no harm to other schedules.
+    // Schedules that were changed by hand do no harm to others.
     set(&mut world, "good", "* * * * *", "job", "");
     world.say("ZADD {q}:jobs:cron 1 ghost 2 bad");
     world.say("HSET {q}:jobs:cron:lines bad Mars/Base\u{a0}once");

@@ -1,10 +1,11 @@
-//! When a thread has to visit a shard, because a lease ends, a delay is over, or a job of Sidekiq's joins its queue.
+//! When a thread has to visit a shard because a lease or a delay ends, or a job of Sidekiq's is due.
 //!
-//! Each second a thread looks through the shards that are at home there for what is due within the next second. A command that makes
-//! something due sooner than that tells its own thread ([`command::Post::Due`], [`command::Post::Promote`]), which visits the shard in time.
+//! Every second, a thread searches its shards for times within the next second. A command that sets an
+//! earlier time tells its own thread ([`command::Post::Due`], [`command::Post::Promote`]), which visits the
+//! shard in time.
 //!
-//! Times are those of the machine's clock. If that is set, those of leases move with it (`clock`); what names a time of day and became due
-//! is done at once, or at the next look.
+//! Times are those of the machine's clock. If it is set, the times of leases move with it (`clock`); times of
+//! day that have become due are handled at once, or at the next look.
 
 use std::time::Duration;
 
@@ -22,31 +23,31 @@ use crate::names::queue_of;
 use crate::promote::{Promotions, first_due_ms};
 use crate::soon::{AGAIN_MS, Soon, VISITS_MAX};
 
-/// Queues that a thread knows to have something due.
+/// The most queues with due times that a thread remembers.
 const QUEUES_MAX: usize = 100_000;
 
-/// What is due soon.
+/// The times that are due soon.
 #[derive(Debug, Default)]
 pub struct JobTimers {
     queues: Soon<QUEUES_MAX>,
     promotions: Promotions,
-    /// By how much the system clock was ahead of the monotonic one at the last look.
+    /// How far the system clock was ahead of the monotonic one at the last look.
     ahead_ms: Option<i64>,
 }
 
-/// Whose jobs they are: who decides what becomes of them.
+/// The server that decides what becomes of the jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whose {
-    /// This server's.
+    /// This server.
     Ours,
-    /// Another server's, which this one follows.
+    /// Another server, which this one follows.
     Theirs,
-    /// Ours, but nothing may be changed for now.
+    /// This server, but nothing may be changed for now.
     Held,
 }
 
 impl Whose {
-    /// Those of a replica, or of a server that may not write (`is_held`).
+    /// A replica's jobs are its primary's; `is_held` says that this server may not write.
     pub fn of(is_replica: bool, is_held: bool) -> Whose {
         match is_replica {
             true => Whose::Theirs,
@@ -57,29 +58,30 @@ impl Whose {
 }
 
 impl JobTimers {
-    /// Something is due in a queue.
+    /// Adds a time that is due in a queue.
     pub fn add(&mut self, due: JobsDue) {
         self.queues.add(due);
     }
 
-    /// A job is due in a set of Sidekiq's.
+    /// Adds a job that is due in a set.
     pub fn add_promotion(&mut self, due: JobsDue) {
         self.promotions.soon.add(due);
     }
 
-    /// All that is due in `other`, too.
+    /// Adds everything from `other`.
     pub fn append(&mut self, other: JobTimers) {
         self.queues.append(other.queues);
         self.promotions.soon.append(other.promotions.soon);
     }
 
-    /// Whether something is due.
+    /// Whether a time is due.
     pub fn is_due(&self, now_ms: UnixMs) -> bool {
         self.queues.is_due(now_ms) || self.promotions.soon.is_due(now_ms)
     }
 
-    /// How long the thread may sleep, as far as these are concerned; `None` for ever. The time is in microseconds since 1970, so that
-    /// it wakes when the millisecond begins in which something is due.
+    /// How long the thread may sleep as far as these times are concerned; `None`: for ever. `now_us` is in
+    /// microseconds since 1970, so that the thread wakes at the start of the millisecond in which a time is
+    /// due.
     pub fn wait(&self, now_us: u64) -> Option<Duration> {
         let now_ms = (now_us / 1000).cast_signed();
         let until_due =
@@ -87,13 +89,14 @@ impl JobTimers {
         until_due.map(|wait| wait.saturating_sub(Duration::from_micros(now_us % 1000)))
     }
 
-    /// Forgets what is due, for as long as another server or nobody decides about it. [`Self::look`] finds it again.
+    /// Forgets all times while another server, or none, decides about the jobs. [`Self::look`] finds them
+    /// again.
     pub fn clear(&mut self) {
         self.queues.clear();
         self.promotions.soon.clear();
     }
 
-    /// Notes the two clocks each second. One of the threads `says` so in the log if the system clock was set.
+    /// Notes the two clocks every second. The thread that `says` so logs that the system clock was set.
     pub fn note_clock(&mut self, now_ms: UnixMs, steady_ms: UnixMs, says: bool) {
         let ahead_ms = now_ms - steady_ms;
         let jump_ms = ahead_ms - self.ahead_ms.replace(ahead_ms).unwrap_or(ahead_ms);
@@ -107,7 +110,7 @@ impl JobTimers {
         }
     }
 
-    /// Looks for what is due soon. To be called each second.
+    /// Searches for times that are due soon. Call this every second.
     pub fn look(
         &mut self,
         (now_ms, whose): (UnixMs, Whose),
@@ -130,7 +133,7 @@ impl JobTimers {
         for (db, data) in tx.hold.shard_mut(shard).dbs.iter_mut() {
             data.first_times(&mut |key, time_ms| {
                 let time_ms = match key {
-                    // Also if the clock was set back, takes are to count no longer than they should.
+                    // If the clock was set back, takes must still not count for longer than they should.
                     key if is_rate(key) => time_ms.min(until_ms - 1),
                     key if key.ends_with(DEAD) => time_ms.saturating_add(dead_timeout_ms.unwrap_or(i64::MAX)),
                     _ => time_ms,
@@ -140,7 +143,7 @@ impl JobTimers {
                 }
                 let due = |queue: &[u8]| JobsDue { time_ms, shard, db, queue: queue.into() };
                 match queue_of(key) {
-                    // Somebody may have made up a key whose name lies beside a queue of another shard.
+                    // A client can make up a key whose name belongs to a queue on another shard.
                     Some(queue) if placement.locate(queue).0 != shard => {}
                     Some(queue) => self.add(due(queue)),
                     None if promotes => self.add_promotion(due(key)),
@@ -151,7 +154,7 @@ impl JobTimers {
         self.look_at_promoted(tx, shard, until_ms);
     }
 
-    /// The same for sets of which QUEUE PROMOTE said something; what it said may be news.
+    /// Searches the sets that QUEUE PROMOTE names, after publishing its rules if they may have changed.
     fn look_at_promoted(&mut self, tx: &mut Tx, shard: ShardId, until_ms: UnixMs) {
         let shards = tx.hold.shards();
         let is_here = |key: &[u8]| shards.placement().locate(key).0 == shard;
@@ -173,15 +176,16 @@ impl JobTimers {
         }
     }
 
-    /// Does what is due.
+    /// Does everything that is due.
     pub fn fire(&mut self, now_ms: UnixMs, is_at_home: impl Fn(ShardId) -> bool, thread: &mut impl Visits) {
         for _ in 0..VISITS_MAX {
             let Some(due) = self.queues.pop_due(now_ms) else { break };
             let next = thread.visit(due.shard, |tx| fire(tx, &due));
             let again_ms = match next {
-                // Taken.
+                // The shard is taken.
                 None => Some(now_ms + AGAIN_MS),
-                // The thread at home goes on; another one has heard of those that it is to see to.
+                // The shard's own thread continues; another thread has been told of the times that it has to
+                // handle.
                 Some(Ok(next_ms)) => next_ms.filter(|next_ms| *next_ms <= now_ms || is_at_home(due.shard)),
                 Some(Err(error)) => {
                     if self.queues.may_say(now_ms) {

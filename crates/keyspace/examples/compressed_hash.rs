@@ -1,12 +1,13 @@
-//! Operations on hashes that are jobs, compressed or not, for counting with callgrind.
+//! Operations on hashes that are jobs, compressed or not, so that callgrind can count them.
 //!
 //! ```text
 //! cargo build --release -p keyspace --example compressed_hash
 //! valgrind --tool=callgrind target/release/examples/compressed_hash bullmq compressed all 20000
 //! ```
 //!
-//! The arguments: the kind of jobs, `plain` or `compressed`, the operation (`one` field, `all` fields, `set` one, or `none`),
-//! and how often. An operation costs the difference from `none`, divided by their number. Up to 20,000, each uses another hash.
+//! Arguments: the kind of jobs, `plain` or `compressed`, the operation (`one` field, `all` fields, `set` one,
+//! or `none`), and how often. To get the cost of an operation, divide the difference from `none` by their
+//! number. Up to 20,000, each uses another hash.
 
 #[path = "../../ds/examples/jobs/mod.rs"]
 mod jobs;

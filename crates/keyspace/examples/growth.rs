@@ -1,11 +1,13 @@
-//! How long single operations hold up a shard while its data grow to millions and shrink again.
+//! Measures how long single operations hold up a shard while its data grows to millions of items and shrinks
+//! again.
 //!
 //! `make bench-growth`, or `growth [millions [what …]]`. Uses the server's allocator, but without the huge pages that
 //! the server uses for its data (`MIMALLOC_ALLOW_THP=0`): clearing one may take the kernel longer than anything here.
 //!
-//! Prints for each phase the percentiles of the operations' times, and the longest ones with the length at that time.
-//! Machines have pauses of their own, some of them tens of milliseconds, but these do not hit the same operation again.
-//! So everything is done [`ROUNDS`] times, and among the longest, each operation counts with its shortest time.
+//! Prints for each phase the percentiles of the operations' times, and the longest ones with the length at
+//! that time. Machines have pauses of their own, some of them tens of milliseconds, but these do not hit the
+//! same operation again. So everything is done [`ROUNDS`] times, and among the longest, each operation counts
+//! with its shortest time.
 
 #![expect(
     clippy::disallowed_methods,

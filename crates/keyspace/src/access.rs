@@ -34,7 +34,7 @@ pub struct Lfu {
     pub decay_minutes: u64,
 }
 
-/// The access bits under the LRU policies, and where nothing is evicted: seconds.
+/// The access bits under the LRU policies and without eviction: seconds.
 #[inline]
 pub fn lru_clock(now: UnixMs) -> u32 {
     (now / SECOND_MS) as u32
@@ -79,7 +79,8 @@ pub fn created(lfu: Option<Lfu>, now: UnixMs) -> u32 {
     if lfu.is_some() { Lfu::word(now, NEW_COUNT) } else { lru_clock(now) }
 }
 
-/// The access bits that a snapshot or `RESTORE` specifies, if it has what the policy needs; otherwise those of a new record.
+/// The access bits that a snapshot or `RESTORE` specifies, if it has those that the policy needs; otherwise
+/// those of a new record.
 pub fn restored(lfu: Option<Lfu>, now: UnixMs, idle_seconds: Option<u64>, frequency: Option<u8>) -> u32 {
     match (lfu, idle_seconds, frequency) {
         (Some(_), _, Some(frequency)) => Lfu::word(now, frequency),

@@ -1,7 +1,8 @@
 //! A collection that is being changed.
 //!
-//! A large collection is changed in place. A small one is stored as bytes in its record: it is decoded from these, and encoded
-//! again when the `Changing` is dropped. The same applies to a compressed hash, which is stored uncompressed afterwards.
+//! A large collection is changed in place. A small one is stored as bytes in its record: it is decoded from
+//! these, and encoded again when the `Changing` is dropped. So is a compressed hash, which is stored
+//! uncompressed afterwards.
 
 use std::mem;
 use std::ops::{Deref, DerefMut};

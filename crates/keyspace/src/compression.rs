@@ -7,19 +7,22 @@
 //!  user:17:settings         user:…:         ─▶ seen 20 KiB: not enough
 //! ```
 //!
-//! Upkeep walks over the database in slices, again and again (a *pass*). Hashes that have not been used for a while are
-//! compressed with the dictionary of their pattern: the key without its last part and without parts that contain digits.
-//! A pattern gets a dictionary when a pass has met enough bytes of its hashes; one pattern learns at a time. Each record
-//! owns a reference to its dictionary, so a dictionary is freed with its last record, wherever that is. Hashes in use
-//! are never compressed, and a command that writes to a hash expands it for good, so no command compresses anything.
+//! Background work walks over the database in slices, again and again (a *pass*). Hashes that have not been
+//! used for a while are compressed with the dictionary of their pattern: the key without its last part and
+//! without parts that contain digits. A pattern gets a dictionary when a pass has met enough bytes of its
+//! hashes; one pattern learns at a time. Each record owns a reference to its dictionary, so a dictionary is
+//! freed with its last record, wherever that is. Hashes in use are never compressed, and a command that
+//! writes to a hash expands it for good, so no command compresses anything.
 //!
-//! Hashes that could not be compressed are left alone: a pass only tries hashes that became idle since the pass before the last one,
-//! and all of a pattern after it has learned. If a dictionary does not help any more, the pattern learns again after twice as many bytes.
+//! Hashes that could not be compressed are left alone: a pass only tries hashes that became idle since the
+//! pass before the last one, and all hashes of a pattern after it has learned. If a dictionary no longer
+//! helps, the pattern learns again after twice as many bytes.
 //!
-//! Invariants: a dictionary that has been used does not change (learning creates a new one); a database of which a
+//! Invariants: a dictionary that has been used does not change (learning creates a new one); a database whose
 //! snapshot is being taken is left alone, because the snapshot may have captured a part of a hash.
 //!
-//! Not here: what a compressed hash is (`ds::hash_compressed`), how a record stores it (`record/`), when slices come (`upkeep`).
+//! Not here: the compressed form of a hash (`ds::hash_compressed`), how a record stores it (`record/`), and
+//! when slices come (`upkeep`).
 
 use std::sync::Arc;
 
@@ -59,7 +62,7 @@ struct Pattern {
     dictionary: Option<Arc<Dictionary>>,
     /// How often it has learned.
     learned: u32,
-    /// All of its hashes are tried up to this pass, however long they have been idle.
+    /// All of its hashes are tried up to this pass, regardless of how long they have been idle.
     fresh_until: u32,
     /// Bytes of its hashes that were met in this pass, or since it has learned.
     seen_bytes: u64,
@@ -77,7 +80,7 @@ struct Learning {
     learner: Box<Learner>,
     /// The dictionary that will result.
     dictionary: Dictionary,
-    /// The pass in which it began. One pass later it decides, whatever it has seen.
+    /// The pass in which it began. It decides one pass later, regardless of how much it has seen.
     pass: u32,
     is_deciding: bool,
 }
@@ -212,8 +215,8 @@ impl Compression {
         slice.progress
     }
 
-    /// Compresses a record that has been idle, if it is a suitable hash. A collection that was about to learn a dictionary of its own
-    /// gives that up.
+    /// Compresses a record that has been idle, if it is a suitable hash. A collection that was about to learn
+    /// a dictionary of its own gives that up.
     fn visit(&mut self, held: Held<'_, Record>, slice: &mut Slice<'_>) {
         let mut record = RecordMut(held);
         let idle_seconds = slice.idle_seconds(record.lend());
@@ -321,7 +324,7 @@ impl Compression {
             }
             is_kept
         });
-        // After all records have gone, no memory is kept.
+        // Keep no memory after all records are gone.
         if self.patterns.is_empty() {
             (self.patterns, self.run, self.packed) = (Vec::new(), Vec::new(), Vec::new());
         }
@@ -373,8 +376,9 @@ fn expanded_run<'a>(hash: CompressedHash<'_>, buffer: &'a mut Vec<u8>) -> Packed
     hash.expand(buffer).packed().expect("it was made of such")
 }
 
-/// Adds a pattern and returns its index. If there is no room, it replaces the rarest pattern without a dictionary, if less was
-/// met of that. Otherwise returns `None` and reduces that pattern's count by `bytes`, as if it had become rarer by as much.
+/// Adds a pattern and returns its index. If there is no room, it replaces the rarest pattern without a
+/// dictionary, if fewer bytes of that one were met. Otherwise returns `None` and reduces that pattern's count
+/// by `bytes`, as if it had become rarer by as much.
 fn add_pattern(
     patterns: &mut Vec<Pattern>,
     learning: &Option<Learning>,

@@ -3,17 +3,17 @@
 //! ```text
 //!  the cut            a record changes, or goes        the traversal comes by
 //!  all are old ──▶ old? the witness takes it  ──▶  old? the witness takes it  ──▶ none is old: the end
-//!                  and it is old no more            and it is old no more
+//!                  and it is no longer old          and it is no longer old
 //! ```
 //!
-//! So the witness sees each record of the cut exactly once, as it was at that moment, whatever happens to the record
-//! and to the table meanwhile. The table knows which records are old
-//! ([`CompactTable::begin_turn`](ds::compact_table::CompactTable::begin_turn)). The witness does not see newer records.
-//! A database that is swapped or flushed takes its cut along.
+//! So the witness sees each record of the cut exactly once, as it was at that moment, regardless of changes
+//! to the record and the table in the meantime. The table knows which records are old
+//! ([`CompactTable::begin_turn`](ds::compact_table::CompactTable::begin_turn)). The witness does not see
+//! newer records. A database that is swapped or flushed takes its cut along.
 //!
-//! A large value is captured in parts. After the first part it must not change until all are captured: a command that
-//! is about to change it calls [`Db::holds_back`](crate::Db::holds_back) and runs later. If it is changed nevertheless,
-//! the witness captures the rest at once.
+//! A large value is captured in parts. After the first part it must not change until all are captured: a
+//! command that is about to change it calls [`Db::holds_back`](crate::Db::holds_back) and runs later. If it
+//! is changed nevertheless, the witness captures the rest at once.
 
 use std::collections::VecDeque;
 
@@ -53,7 +53,8 @@ pub(crate) struct Cut {
     pub(crate) witness: Box<dyn Witness>,
     /// Where the traversal continues.
     pub(crate) cursor: u64,
-    /// Hashes and keys of the records to be captured first: those that are partly captured, and those that commands wait for.
+    /// Hashes and keys of the records to be captured first: those partly captured, and those that commands
+    /// wait for.
     pub(crate) wanted: VecDeque<(u64, Box<[u8]>)>,
     /// Number of old records, which the witness has not seen yet.
     unseen_count: usize,

@@ -8,10 +8,10 @@ use ds::zset::ZSetLimits;
 
 use crate::access::Lfu;
 
-/// Milliseconds since 1970 in UTC; what `PEXPIREAT` takes.
+/// Milliseconds since 1970 in UTC, as in `PEXPIREAT`.
 pub type UnixMs = i64;
 
-/// Which hashes are compressed.
+/// The hashes to compress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HashCompression {
     /// `hash-compress-bytes-min`: bytes of similar hashes on a shard at which they are compressed; 0: never.
@@ -20,14 +20,14 @@ pub struct HashCompression {
     pub idle_seconds: u32,
 }
 
-/// What becomes of leased jobs that fail.
+/// The treatment of leased jobs that fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JobSettings {
-    /// `job-tries`: attempts of a job of which nothing else was said.
+    /// `job-tries`: attempts of a job without a number of its own.
     pub tries: u64,
-    /// `job-dead-max`: dead jobs of a queue that are kept.
+    /// `job-dead-max`: dead jobs that are kept per queue.
     pub dead_max: usize,
-    /// `job-dead-timeout`: for how long they are, in ms; `None`: for good.
+    /// `job-dead-timeout`: how long dead jobs are kept, in ms; `None`: for good.
     pub dead_timeout_ms: Option<i64>,
 }
 
@@ -58,11 +58,11 @@ pub struct Config {
     pub rdb_compression: bool,
     /// How accesses are counted if `maxmemory-policy` is an LFU policy; otherwise records store the time of access.
     pub lfu: Option<Lfu>,
-    /// `promote`: jobs that are due join their queues by themselves.
+    /// `promote`: whether due jobs of Sidekiq are moved to their queues.
     pub promotes: bool,
-    /// What becomes of leased jobs that fail.
+    /// The treatment of leased jobs that fail.
     pub jobs: JobSettings,
-    /// `job-recovery`: what clients pop from queues is remembered for a while.
+    /// `job-recovery`: whether pops from queues are remembered for a while.
     pub recovers: bool,
     /// `notify-keyspace-events` as bits of [`Class`](crate::Class); 0 is off.
     pub notify: u32,

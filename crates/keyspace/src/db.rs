@@ -30,35 +30,36 @@ pub struct Db {
     ttl_ms: u64,
     /// Its size, for readers that do not hold the shard. It belongs to the database's number: see [`Db::swap`].
     tally: Arc<Tally>,
-    /// Where background expiry continues.
+    /// The position of background expiry.
     expire_cursor: u64,
-    /// Where the search for something to evict continues.
+    /// The position of the search for keys to evict.
     sampling: Sampling,
     defragmentation: Defragmentation,
     /// Created when there is something to compress.
     compression: Option<Box<Compression>>,
-    /// Lists that have grown faster than their pushes compress them; some may be gone.
+    /// Lists that have grown faster than their pushes compress them; some may no longer exist.
     deep_lists: BTreeSet<Box<[u8]>>,
-    /// There may be hashes with fields that expire.
+    /// Whether there may be hashes with fields that expire.
     has_volatile_fields: bool,
-    /// Background expiry has met such a hash, or one was added, since its current pass began.
+    /// Whether background expiry has met such a hash, or one was added, since its current pass began.
     met_volatile_fields: bool,
-    /// The snapshot that is being taken of it.
+    /// The snapshot that is being taken of this database.
     cut: Option<Box<Cut>>,
     queues: Queues,
 }
 
-/// Maximum number of passes over a database that is compressed at once, and number of passes in a row without work that end this.
+/// The most passes over a database that is compressed at once, and the number of passes in a row without work
+/// that end it.
 const COMPRESSING_PASSES_MAX: usize = 256;
 const COMPRESSING_IDLE_PASSES: usize = 2;
 
-/// Lists that are noted to be compressed later.
+/// The most lists that are noted for later compression.
 const DEEP_LISTS_MAX: usize = 1024;
 
 /// A new sample of times to live contributes one part in this many to the average, as in Redis.
 const TTL_PARTS: u64 = 50;
 
-/// Where defragmentation continues: in the table, and in a large value.
+/// The position of defragmentation: in the table, and in a large value.
 #[derive(Default)]
 struct Defragmentation {
     place: Place,
@@ -86,14 +87,15 @@ impl Db {
         }
     }
 
-    /// Sets the database's number, and recognizes queues with `known`. If clients are served from it, its queues are listed there.
+    /// Sets the database's number, and recognizes queues with `known`. If clients are served from it, its
+    /// queues are listed there.
     #[must_use]
     pub fn with_queues(mut self, known: &Arc<Known>, number: u32, is_listed: bool) -> Self {
         self.queues = Queues::new(known, &self.seed, number, is_listed);
         self
     }
 
-    /// Shows its size there.
+    /// Shows its size in `tally`.
     pub(crate) fn with_tally(mut self, tally: &Arc<Tally>) -> Self {
         self.tally = Arc::clone(tally);
         self.note_size();
@@ -110,8 +112,8 @@ impl Db {
         &mut self.queues
     }
 
-    /// Pauses or resumes a queue of any name, which is known as a queue from then on. Returns false if nothing changed,
-    /// and `None` if too many queues are known.
+    /// Pauses or resumes a queue of any name, which is then known as a queue. Returns false if nothing
+    /// changed, and `None` if too many queues are known.
     pub fn pause_queue(&mut self, hash: u64, key: &[u8], is_paused: bool) -> Option<bool> {
         let has_changed = self.queues.set_paused(hash, key, is_paused)?;
         if let Some(record) = self.table.find_mut(hash, |record| record.key() == key) {
@@ -120,7 +122,8 @@ impl Db {
         Some(has_changed)
     }
 
-    /// Jobs of a queue are put, leased or scheduled: it is known as a queue then, whatever its name.
+    /// Notes that jobs of a queue are put, leased or scheduled, so that it is known as a queue regardless of
+    /// its name.
     pub fn know_jobs(&mut self, hash: u64, key: &[u8]) {
         self.queues.know_jobs(hash, key);
         if let Some(record) = self.table.find_mut(hash, |record| record.key() == key) {
@@ -128,32 +131,33 @@ impl Db {
         }
     }
 
-    /// Updates the figures of some queues, continuing where the last call ended, and forgets those that have been idle
-    /// since `forgotten_ms`. Returns those whose jobs beside the list are to be counted.
+    /// Updates the figures of some queues, continuing where the last call ended, and forgets queues that have
+    /// been idle since `forgotten_ms`. Returns the queues whose jobs beside the list have to be counted.
     pub fn refresh_queues(&mut self, count: usize, now: Now, forgotten_ms: u64) -> Vec<Arc<Figures>> {
         self.queues.refresh(count, (now, forgotten_ms), &mut self.table)
     }
 
-    /// Calls `visit` for the sorted sets whose scores are times of something to be done, with the first time in ms.
+    /// Calls `visit` for the sorted sets whose scores are due times, with the first time in ms.
     pub fn first_times(&mut self, visit: &mut dyn FnMut(&[u8], i64)) {
         self.queues.first_times(&self.table, visit);
     }
 
-    /// Notes by how much the system clock is ahead of the monotonic one, in milliseconds. Returns by how much it was at the last time;
-    /// `None` at the first.
+    /// Notes how far the system clock is ahead of the monotonic one, in milliseconds. Returns the previous
+    /// value; `None` the first time.
     pub fn note_clock(&mut self, ahead_ms: i64) -> Option<i64> {
         self.queues.note_clock(ahead_ms)
     }
 
-    /// Notes that a client is about to pop elements from one end of the list `key`, if it is a queue of Sidekiq's: how many, who, and when.
+    /// Notes that a client is about to pop elements from one end of the list `key`, if it is a queue of
+    /// Sidekiq's: how many, which client, and when.
     pub fn note_pops(&mut self, (hash, key): (u64, &[u8]), pops: (End, usize), by: (u64, u64)) {
         if let Some(record) = self.table.find(hash, |record| record.key() == key) {
             self.queues.note_pops(record, pops, by);
         }
     }
 
-    /// Checks about `count` keys from `cursor` on, because they may have become queues when patterns changed. Returns
-    /// the next cursor, or 0 at the end.
+    /// Checks about `count` keys, beginning at `cursor`, because they may have become queues when patterns
+    /// changed. Returns the next cursor, or 0 at the end.
     pub fn find_queues(&mut self, cursor: u64, count: usize) -> u64 {
         let mut found: Vec<Box<[u8]>> = Vec::new();
         let queues = &mut self.queues;
@@ -263,7 +267,8 @@ impl Db {
         self.table.prefetch_block(hash);
     }
 
-    /// Prefetches what the value of the record with this hash allocates; the record is in the cache by now.
+    /// Prefetches the memory that the value of the record with this hash allocates; the record is in the
+    /// cache by now.
     #[inline]
     pub fn prefetch_value(&self, hash: u64) {
         if let Some(record) = self.table.likely(hash) {
@@ -396,8 +401,9 @@ impl Db {
         self.table.iter()
     }
 
-    /// Visits at least `count` records from `cursor` (a 48-bit position) on. Returns the next cursor, 0 at the end. A
-    /// record that exists throughout a scan is visited at least once, however the table grows or shrinks.
+    /// Visits at least `count` records, beginning at `cursor` (a 48-bit position). Returns the next cursor, 0
+    /// at the end. A record that exists throughout a scan is visited at least once, even if the table grows
+    /// or shrinks.
     pub fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(RecordRef<'_>)) -> u64 {
         self.table.scan(cursor, count, visit)
     }
@@ -470,8 +476,8 @@ impl Db {
         seen_count
     }
 
-    /// Begins a snapshot: `witness` is shown every record as it is now, those about to change just before they do, all
-    /// others in [`Db::continue_cut`]. No other snapshot may be running.
+    /// Begins a snapshot: `witness` is shown every record as it is now: those about to change just before
+    /// they do, and all others in [`Db::continue_cut`]. No other snapshot may be running.
     pub fn begin_cut(&mut self, witness: Box<dyn Witness>) {
         assert!(self.cut.is_none(), "one snapshot at a time");
         self.table.begin_turn();
@@ -484,7 +490,8 @@ impl Db {
         self.cut.is_some()
     }
 
-    /// Shows the witness more records, as long as there is time and it captures them. Returns true when it has seen all of them.
+    /// Shows the witness more records, as long as there is time and it captures them. Returns true when it
+    /// has seen all of them.
     pub fn continue_cut(&mut self, has_time: &mut dyn FnMut() -> bool) -> bool {
         let Some(cut) = &mut self.cut else { return true };
         while let Some((hash, key)) = cut.first_wanted() {
@@ -559,14 +566,15 @@ impl Db {
         compression.advance(&mut self.table, (config, &self.seed, now), has_time)
     }
 
-    /// Notes a list that a push has left to be compressed. If there are too many of them, its next pushes go on.
+    /// Notes a list that a push has left to be compressed. If there are too many of them, its next pushes
+    /// continue the compression.
     pub fn note_deep_list(&mut self, key: &[u8]) {
         if self.deep_lists.len() < DEEP_LISTS_MAX {
             self.deep_lists.insert(key.into());
         }
     }
 
-    /// Goes on compressing one of the lists that pushes have left: as much as a push does.
+    /// Continues compressing one of the lists that pushes have left, by as much as a push does.
     pub fn compress_list(&mut self, config: &Config) {
         let Some(key) = self.deep_lists.first().filter(|_| self.cut.is_none()) else { return };
         let hash = hashing::hash(&self.seed, key);
@@ -577,7 +585,8 @@ impl Db {
         }
     }
 
-    /// Calls [`compress_hashes`](Self::compress_hashes) until a pass finds nothing to do. Returns the number of hashes compressed.
+    /// Calls [`compress_hashes`](Self::compress_hashes) until a pass finds nothing to do. Returns the number
+    /// of hashes compressed.
     pub fn compress_all_hashes(&mut self, config: &Config, now: UnixMs) -> u64 {
         let (mut compressed, mut idle_passes) = (0, 0);
         // Each pattern learns in two passes, at most as often as its dictionary has room for another sample.
@@ -598,7 +607,7 @@ impl Db {
         compressed
     }
 
-    /// Bytes that compressing takes beside the hashes: dictionaries, and the state of learning.
+    /// Bytes that compression takes in addition to the hashes: dictionaries, and the state of learning.
     pub fn compression_bytes(&self) -> usize {
         self.compression
             .as_ref()
@@ -622,7 +631,7 @@ impl Db {
         self.table.drain_segment()
     }
 
-    /// Memory of the table itself, without what records allocate, in bytes.
+    /// The memory of the table itself, in bytes, without that of the records.
     pub fn table_bytes(&self) -> usize {
         self.table.memory_bytes()
     }

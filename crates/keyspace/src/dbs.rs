@@ -1,8 +1,8 @@
-//! A shard's parts of all databases. Each is created when it is first used, because most shards have keys in one
-//! database only, if in any.
+//! A shard's parts of all databases. Each is created when it is first used, because most shards have keys in
+//! at most one database.
 //!
-//! Their sizes are in [`Tallies`], which readers see without holding the shard. A database keeps its tally when its
-//! contents are swapped with those of another.
+//! Their sizes are in [`Tallies`], which readers see without holding the shard. A database keeps its tally
+//! when its contents are swapped with those of another.
 
 use std::ops::{Index, IndexMut};
 use std::sync::{Arc, OnceLock};
@@ -23,7 +23,7 @@ pub struct Dbs {
     tallies: Arc<Tallies>,
 }
 
-/// The sizes of the databases, as far as these were ever used.
+/// The sizes of the databases that were ever used.
 #[derive(Debug)]
 pub struct Tallies(Box<[OnceLock<Arc<Tally>>]>);
 
@@ -35,7 +35,7 @@ impl Tallies {
 }
 
 impl Dbs {
-    /// So many databases, all of them empty; the arguments are those of [`Db::new`] and [`Db::with_queues`].
+    /// Creates `count` empty databases; the arguments are those of [`Db::new`] and [`Db::with_queues`].
     pub fn new(count: u32, seed: &Arc<Seed>, known: &Arc<Known>, is_listed: bool) -> Dbs {
         Dbs {
             parts: (0..count).map(|_| OnceLock::new()).collect(),
@@ -46,7 +46,7 @@ impl Dbs {
         }
     }
 
-    /// Their number, used or not.
+    /// The number of databases, used or not.
     #[inline]
     #[expect(clippy::len_without_is_empty, reason = "there is always a database")]
     pub fn len(&self) -> usize {
@@ -58,13 +58,13 @@ impl Dbs {
         &self.tallies
     }
 
-    /// A database, if it was used: others are empty.
+    /// A database, if it was used; unused ones are empty.
     #[inline]
     pub fn used(&self, number: usize) -> Option<&Db> {
         self.parts.get(number)?.get().map(Box::as_ref)
     }
 
-    /// The same, to be changed.
+    /// A database for changes, if it was used.
     #[inline]
     pub fn used_mut(&mut self, number: usize) -> Option<&mut Db> {
         self.parts.get_mut(number)?.get_mut().map(Box::as_mut)
@@ -75,12 +75,12 @@ impl Dbs {
         (0..).zip(&self.parts).filter_map(|(number, part)| Some((number, &**part.get()?)))
     }
 
-    /// The same, to be changed.
+    /// The databases that were used, for changes, with their numbers.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Db)> {
         (0..).zip(&mut self.parts).filter_map(|(number, part)| Some((number, &mut **part.get_mut()?)))
     }
 
-    /// Swaps the contents of two of them, or none if one of the numbers is too large.
+    /// Swaps the contents of two databases, or does nothing if one of the numbers is too large.
     pub fn swap(&mut self, one: usize, other: usize) {
         if one >= self.len() || other >= self.len() || self.used(one).is_none() && self.used(other).is_none()
         {
@@ -95,8 +95,8 @@ impl Dbs {
         }
     }
 
-    /// Exchanges all databases with those of `others`, which must be as many. Databases that are created later belong to
-    /// those that are exchanged.
+    /// Exchanges all databases with those of `others`, which must have as many. Databases that are created
+    /// later belong to the exchanged ones.
     pub fn exchange(&mut self, others: &mut Dbs) {
         assert_eq!(self.len(), others.len(), "all shards have the same databases");
         std::mem::swap(self, others);
@@ -107,7 +107,7 @@ impl Dbs {
     fn create(&self, number: usize) -> &Db {
         self.parts[number].get_or_init(|| {
             let tally = self.tallies.0[number].get_or_init(Arc::default);
-            // An empty database is no data either.
+            // An empty database does not count as data, either.
             heap::as_fixed(|| {
                 let db = Db::new(Arc::clone(&self.seed)).with_tally(tally);
                 Box::new(db.with_queues(&self.known, number as u32, self.is_listed))

@@ -1,9 +1,9 @@
-//! `maxmemory-policy`: which keys may be evicted, and in which order.
+//! `maxmemory-policy`: the keys that may be evicted, and their order.
 
 use crate::access::lru_clock;
 use crate::{Db, Lfu, RecordRef, UnixMs};
 
-/// Which key is evicted first.
+/// The order of eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rank {
     /// The key that was unused for longest.
@@ -19,9 +19,9 @@ pub enum Rank {
 /// A policy that evicts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Policy {
-    /// Only keys with an expiry may be evicted.
+    /// Whether only keys with an expiry may be evicted.
     pub only_volatile: bool,
-    /// Which keys are evicted first.
+    /// The order of eviction.
     pub rank: Rank,
 }
 
@@ -55,7 +55,8 @@ impl Policy {
         if self.only_volatile { db.volatile_len() } else { db.len() }
     }
 
-    /// The priority of a record for eviction; `None` if it may not be evicted. Only numbers of the same policy are comparable.
+    /// The priority of a record for eviction; `None` if it may not be evicted. Only numbers of one policy are
+    /// comparable.
     pub fn score(self, record: RecordRef<'_>, lfu: Option<Lfu>, now: UnixMs) -> Option<u64> {
         let expiry = record.expiry();
         if self.only_volatile && expiry.is_none() {

@@ -1,8 +1,8 @@
 //! The databases of one shard.
 //!
-//! A [`Db`] maps keys to [`Record`]s: a value of one of the types, its time of expiry and its access clock. It knows
-//! nothing of threads, clients or clocks: the time is an argument, and the caller holds the shard's baton. Look-ups also
-//! return expired records; `command::Store` hides or deletes these.
+//! A [`Db`] maps keys to [`Record`]s: a value of one of the types, its time of expiry and its access clock.
+//! It does not know about threads, clients or clocks: the time is an argument, and the caller holds the
+//! shard's baton. Look-ups also return expired records; `command::Store` hides or deletes these.
 //!
 //! Not here: waiters, watched keys (crate `shard`), effects (crate `effectlog`), the commands (crate `commands`).
 

@@ -1,7 +1,8 @@
-//! What clients of memcached's protocol attach to an item beside key, value and expiry.
+//! The data that clients of memcached's protocol attach to an item in addition to key, value and expiry.
 //!
-//! A record has room for it only once something has to be stored: flags other than 0, or a cas number that a client has
-//! seen. As long as no client has seen a number, it can be chosen when one asks for it, so plain writes need not count.
+//! A record only has room for it once something has to be stored: flags other than 0, or a cas number that a
+//! client has seen. As long as no client has seen a number, it can be chosen when one asks for it, so plain
+//! writes need not count.
 
 /// Bytes of [`Marks`] in a record.
 pub(crate) const MARKS_BYTES: usize = 13;

@@ -1,4 +1,5 @@
-//! A key with its value, in one block of memory: after finding the table entry, a look-up waits for memory once more, not twice.
+//! A key with its value, in one block of memory: after finding the table entry, a look-up waits for memory
+//! only once more, not twice.
 //!
 //! ```text
 //! narrow  │ word │ lengths, low bits: key, text │ expiry │ marks │ key … │ text …, integer, or head and bytes of a collection │
@@ -7,13 +8,13 @@
 //! word: access clock, 24 bits │ was read, 1 │ length of the text, high bits, 4 │ narrow, 1 │ form of expiry and marks, 2
 //! ```
 //!
-//! A compressed hash is also a collection; its bytes begin with the address of its dictionary, of which the record owns
-//! a reference (`compression.rs`).
+//! A compressed hash is also a collection; its bytes begin with the address of its dictionary, and the record
+//! owns a reference to that (`compression.rs`).
 //!
 //! A string or a small collection with a short key makes a narrow record if both fit in
-//! [`NARROW_BYTES_MAX`](layout::NARROW_BYTES_MAX). A string becomes wide when it is changed in part, a collection when
-//! it has grown. The expiry takes room once one was set, and so do the marks (`marks.rs`). A change of the value resets
-//! the marks as they prescribe, so no mark outlives the value that it describes.
+//! [`NARROW_BYTES_MAX`](layout::NARROW_BYTES_MAX). A string becomes wide when it is changed in part, a
+//! collection when it has grown. The expiry takes room once one was set, and so do the marks (`marks.rs`). A
+//! change of the value resets the marks as they prescribe, so no mark outlives the value that it describes.
 //!
 //! Here: ownership of the block, and reading. Not here: where the parts are (`record/layout.rs`), how a narrow record
 //! stores its value (`record/content.rs`), and changing it (`record/change.rs`).
@@ -80,9 +81,9 @@ struct Wide {
 // The layout relies on this.
 const _: () = assert!(size_of::<Wide>() == WIDE_HEAD_BYTES && align_of::<Wide>() == ALIGN);
 
-// SAFETY: a record owns its block, and nothing in it is tied to a thread but, if at all, the value.
+// SAFETY: a record owns its block, and only its value may be tied to a thread.
 unsafe impl Send for Record where Value: Send {}
-// SAFETY: as above; `&Record` only reads.
+// SAFETY: see above; `&Record` only reads.
 unsafe impl Sync for Record where Value: Sync {}
 
 impl Record {
@@ -98,8 +99,8 @@ impl Record {
         narrow.unwrap_or_else(|| Record::wide(key, empty.into_value(), 0, 0))
     }
 
-    /// A record with an empty collection that is always changed in place. It takes more memory than a narrow one; it is for
-    /// collections that change often.
+    /// A record with an empty collection that is always changed in place. It takes more memory than a narrow
+    /// one, and is for collections that change often.
     pub fn new_in_place<T: Packable>(key: &[u8]) -> Self {
         Record::wide(key, T::default().into_value(), 0, 0)
     }
@@ -203,7 +204,8 @@ impl Record {
         result
     }
 
-    /// Replaces the record by what `make` returns for its key, value, access clock and form. Keeps expiry and marks.
+    /// Replaces the record with the result of `make` for its key, value, access clock and form. Keeps expiry
+    /// and marks.
     fn rebuilt(self, make: impl FnOnce(&[u8], Value, u32, usize) -> Record) -> Record {
         self.take_apart(|old, value| make(old.key(), value, old.word().kept(), old.form()).heir_of(old))
     }
@@ -438,7 +440,7 @@ impl<'a> RecordRef<'a> {
         }
     }
 
-    /// Prefetches what the value stores outside the record.
+    /// Prefetches the memory of the value outside the record.
     #[inline]
     pub(crate) fn prefetch_value(self) {
         if let Some(wide) = self.wide() {

@@ -1,11 +1,12 @@
 //! A string value.
 //!
-//! Integers are stored as such, short strings inside the record, and others in a block of exactly their size. When
-//! `APPEND`, `SETRANGE` or `SETBIT` makes a string grow, it keeps spare room, and `OBJECT ENCODING` says `raw`, as in
-//! Redis.
+//! Integers are stored as such, short strings inside the record, and others in a block of exactly their size.
+//! When `APPEND`, `SETRANGE` or `SETBIT` makes a string grow, it keeps spare room, and `OBJECT ENCODING` says
+//! `raw`, as in Redis.
 //!
-//! Large strings, and those that grew, are shared with the replies that send them, so that many slow readers of one
-//! large value need no memory of their own. A command that changes a string while others hold it changes a copy.
+//! Large strings, and those that grew, are shared with the replies that send them, so that many slow readers
+//! of one large value need no memory of their own. A command that changes a string while replies hold it
+//! changes a copy.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,11 +17,12 @@ use ds::mover::{Mover, move_slice, move_vec};
 
 /// Strings of up to this many bytes are reported as `embstr`.
 const EMBSTR_BYTES_MAX: usize = 44;
-/// Strings of at least this many bytes are shared with replies. From 8 KiB on this costs a GET no more than a copy,
-/// from 16 KiB on less (1.6 instead of 2.3 µs of CPU at pipeline 4, 5.5 instead of 8.8 at 64 KiB).
+/// Strings of at least this many bytes are shared with replies. At 8 KiB and more this costs a GET no more
+/// than a copy, at 16 KiB and more it costs less (1.6 instead of 2.3 µs of CPU at pipeline 4, 5.5 instead of
+/// 8.8 at 64 KiB).
 pub const SHARED_BYTES_MIN: usize = 16 * 1024;
 
-/// Bytes of an `Arc<Vec<u8>>` beside the text: two counters and the vector itself.
+/// Bytes of an `Arc<Vec<u8>>` in addition to the text: two counters and the vector itself.
 const SHARED_HEAD_BYTES: usize = 2 * size_of::<usize>() + size_of::<Vec<u8>>();
 
 /// Strings of up to this many bytes need no block of their own: they fit beside the tag of a `Str`.
@@ -58,7 +60,7 @@ impl fmt::Debug for Short {
     }
 }
 
-/// A borrowed string, wherever it is stored.
+/// A borrowed string, regardless of where it is stored.
 #[derive(Clone, Copy, Debug)]
 pub enum StrRef<'a> {
     /// A canonical 64-bit integer.
@@ -248,7 +250,7 @@ impl From<Vec<u8>> for Str {
     }
 }
 
-/// Parses an integer in canonical form. Checking the length first spares most strings the parser.
+/// Parses an integer in canonical form. Checking the length first saves most strings the parser.
 #[inline]
 pub(crate) fn parse_int(bytes: &[u8]) -> Option<i64> {
     match bytes {

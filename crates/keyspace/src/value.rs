@@ -52,7 +52,7 @@ impl Value {
         }
     }
 
-    /// Number of elements; 1 for a string; for a stream this includes what is pending in its groups.
+    /// Number of elements; 1 for a string; for a stream this includes pending entries of its groups.
     pub fn len(&self) -> usize {
         self.lend().len()
     }
@@ -74,8 +74,8 @@ impl Value {
         }
     }
 
-    /// Moves its memory from `place` on as long as the mover has time. Returns true at the end, with `place` reset to
-    /// the beginning.
+    /// Moves its memory, beginning at `place`, as long as the mover has time. Returns true at the end, with
+    /// `place` reset to the beginning.
     pub(crate) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
         match self {
             Value::Str(string) => {
@@ -133,7 +133,7 @@ impl Value {
     }
 }
 
-/// A borrowed value, wherever it is stored.
+/// A borrowed value, regardless of where it is stored.
 #[derive(Clone, Copy)]
 pub enum ValueRef<'a> {
     /// A string.
@@ -282,9 +282,10 @@ pub trait Type: Sized {
     type Ref<'a>: Copy;
     /// A value of this type, for changing it.
     type Mut<'a>;
-    /// The value as this type; `None` if it has another. A compressed hash must be expanded before.
+    /// The value as this type; `None` if it has another. A compressed hash must be expanded first.
     fn of(value: ValueRef<'_>) -> Option<Self::Ref<'_>>;
-    /// Prepares a value for [`of`](Self::of): [expands](ValueRef::expanded) a compressed hash, if this type is the hash.
+    /// Prepares a value for [`of`](Self::of): [expands](ValueRef::expanded) a compressed hash, if this type
+    /// is the hash.
     #[inline]
     fn expanded<'a>(value: ValueRef<'a>, _buffer: &'a mut Vec<u8>) -> ValueRef<'a> {
         value

@@ -1,4 +1,4 @@
-//! Compressed hashes: they keep their contents, whatever is done with them, and take less memory.
+//! Tests compressed hashes: they keep their contents through all operations, and take less memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl World {
         assert_eq!(removed.map(|value| fields(value.lend())), expected);
     }
 
-    /// Does what HSET of one field does.
+    /// Does the same as HSET of one field.
     fn set(&mut self, key: &[u8], field: &[u8], value: &[u8]) {
         let hash = self.hash(key);
         let Some(record) = self.db.find_mut(hash, key) else { return };

@@ -23,7 +23,7 @@ fn state_of(record: RecordRef<'_>) -> State {
     (elements, record.expiry())
 }
 
-/// What the witnesses of all databases have seen, by database number at the cut.
+/// The records that the witnesses of all databases have seen, by database number at the cut.
 #[derive(Default)]
 struct Seen {
     models: BTreeMap<usize, Model>,

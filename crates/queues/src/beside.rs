@@ -1,4 +1,4 @@
-//! Which keys belong to one queue: its waiting, active, delayed and failed jobs.
+//! Finds the keys that belong to one queue: its waiting, active, delayed and failed jobs.
 
 use ds::queue::Figures;
 use keyspace::queue::{ACTIVE, CRON, Class, DEAD, DELAYED, Row, System, queue_beside};
@@ -8,7 +8,7 @@ pub(crate) fn is_beside(row: &Row, other: &Row) -> bool {
     if row.db != other.db || (row.state, &row.name) == (other.state, &other.name) {
         return false;
     }
-    // The jobs that are leased of a queue, of whatever system it is.
+    // Leased jobs belong to their queue, whichever system the queue is from.
     if [row, other].iter().any(|row| row.system == System::Jobs) {
         return leased_queue(row) == leased_queue(other);
     }
@@ -16,7 +16,7 @@ pub(crate) fn is_beside(row: &Row, other: &Row) -> bool {
     is_other && stem(row).is_some_and(|stem_of_row| stem(other) == Some(stem_of_row))
 }
 
-/// The same, quickly and without the names: whether it may be so.
+/// Whether [`is_beside`] may hold: a quick check without the names.
 pub(crate) fn may_be_beside(row: &Row, other: &Figures) -> bool {
     let class = Class::of_number(other.class);
     let is_either = row.jobs.is_some() || row.system == System::Jobs;
@@ -25,7 +25,7 @@ pub(crate) fn may_be_beside(row: &Row, other: &Figures) -> bool {
     other.db() == row.db && is_one
 }
 
-/// The queue that a row is, or beside which it has jobs.
+/// The queue that a row is, or whose jobs it has.
 fn leased_queue(row: &Row) -> &[u8] {
     let beside = |end: &&[u8]| queue_beside(&row.name, end);
     let found = [ACTIVE, DELAYED, DEAD, CRON].iter().find_map(beside);
@@ -36,7 +36,7 @@ fn leased_queue(row: &Row) -> &[u8] {
 fn stem(row: &Row) -> Option<&[u8]> {
     let name = &*row.name;
     match row.system {
-        // The sets are those of all queues of a namespace.
+        // The sets are shared by all queues of a namespace.
         System::Sidekiq => Some(match memchr::memmem::find(name, b"queue:") {
             Some(at) => &name[..at],
             None => &name[..memchr::memrchr(b':', name).map_or(0, |at| at + 1)],

@@ -1,12 +1,12 @@
-//! The end of a queue from which workers take.
+//! Finds the end of a queue from which workers take.
 
 use command::Store;
 use ds::Kind;
 use ds::list::{End, List};
 use ds::queue::Shown;
 
-/// The end of the list at `key` from which elements are taken, as the pops show, or else workers of its job system, or else pushes.
-/// The tail if nothing does.
+/// The end of the list at `key` from which elements are taken, as shown by pops, or else by the workers of
+/// its job system, or else by pushes. The tail if nothing shows it.
 pub fn popping_end(store: &Store, key: &[u8]) -> End {
     let (id, hash) = store.locate(key);
     let of_queue = store.db(id).queues().figures(hash, key).and_then(|figures| figures.known_taken_at());
@@ -14,13 +14,13 @@ pub fn popping_end(store: &Store, key: &[u8]) -> End {
     known.unwrap_or(End::Tail)
 }
 
-/// The same of a key that need not be there, by nothing but its name.
+/// The end from which workers take, by the name alone: the key need not exist.
 fn by_name(store: &Store, key: &[u8]) -> Option<End> {
     let (patterns, _) = store.tx.hold.shards().queues().patterns();
     patterns.class_of(key, Kind::List).and_then(|class| class.system.popping_end())
 }
 
-/// The end at which jobs join the queue at `key`. If nothing shows it, it is the head from now on.
+/// The end at which jobs join the queue at `key`. If nothing shows it, it becomes the head.
 pub fn coming_end(store: &Store, key: &[u8]) -> End {
     let (id, hash) = store.locate(key);
     if let Some(figures) = store.db(id).queues().figures(hash, key)
@@ -31,7 +31,8 @@ pub fn coming_end(store: &Store, key: &[u8]) -> End {
     popping_end(store, key).other()
 }
 
-/// How the list at `key` has been used that is not known to be a queue, or was until it had no elements any more.
+/// The observed use of the list at `key`, which is not known to be a queue. If it shows no end, that of the
+/// list that was there until it became empty.
 fn shown(store: &Store, key: &[u8]) -> Shown {
     let list = store.peek_as::<List>(key).ok().flatten().map(|list| list.shown);
     let (id, hash) = store.locate(key);

@@ -1,4 +1,4 @@
-//! Whether a payload is the job with a given id.
+//! Checks whether a payload is the job with a given id.
 //!
 //! Where job systems keep the id of a job:
 //!
@@ -9,15 +9,15 @@
 //! | others with JSON | `id`, at the top |
 //! | Celery | `headers.id`, `properties.correlation_id` |
 //!
-//! This scans the text once, without recursion or memory. It looks at the keys of the object and of those two members,
-//! and skips all other values by counting brackets. It does not check that the text is JSON: other text has no id, or
-//! something that looks like one.
+//! The text is scanned once, without recursion or memory. The scan reads the keys of the object and of those
+//! two members, and skips all other values by counting brackets. It does not check that the text is JSON:
+//! other text has no id, or something that looks like one.
 
 use std::borrow::Cow;
 
 /// Members of the object that are ids.
 const TOP: &[&str] = &["jid", "id"];
-/// Members of the object that are objects, and those of their members that are ids.
+/// Members of the object that are objects, and their members that are ids.
 const NESTED: &[(&str, &str)] = &[("headers", "id"), ("properties", "correlation_id")];
 
 /// Whether the element `payload` has this id.
@@ -34,7 +34,7 @@ pub(crate) fn has_id(payload: &[u8], id: &[u8]) -> bool {
     })
 }
 
-/// The id that a payload has in it; `None` if it has none. If there are several, that of `jid` counts first, then `id`.
+/// The id in a payload; `None` if it has none. If there are several, `jid` comes first, then `id`.
 pub fn own_id(payload: &[u8]) -> Option<Cow<'_, [u8]>> {
     let names = [TOP[0], TOP[1], NESTED[0].0, NESTED[1].0];
     let mut found = [None; 4];
@@ -58,13 +58,14 @@ pub fn own_id(payload: &[u8]) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// The text of a JSON string, if this is one and nothing else.
+/// The text of a JSON string, if `value` is one and nothing else.
 pub fn json_text(value: &[u8]) -> Option<Cow<'_, [u8]>> {
     let (written, rest) = string(value)?;
     if rest.is_empty() { text_of(written) } else { None }
 }
 
-/// The value of the first member of this name at the top of a JSON object, as it is written; see the head of this file.
+/// The value of the first member with this name at the top of a JSON object, as written; see the head of this
+/// file.
 pub fn json_member<'a>(payload: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut found = None;
     any_member(payload, |key, value| {
@@ -75,7 +76,7 @@ pub fn json_member<'a>(payload: &'a [u8], name: &str) -> Option<&'a [u8]> {
     found
 }
 
-/// What the inside of a JSON string reads as.
+/// The text that the inside of a JSON string stands for.
 fn text_of(written: &[u8]) -> Option<Cow<'_, [u8]>> {
     if !written.contains(&b'\\') {
         return Some(Cow::Borrowed(written));
@@ -97,7 +98,7 @@ fn text_of(written: &[u8]) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned(text))
 }
 
-/// What a letter stands for behind a backslash.
+/// The meaning of a letter after a backslash.
 fn unescaped(letter: u8) -> u8 {
     match letter {
         b'n' => b'\n',
@@ -109,15 +110,16 @@ fn unescaped(letter: u8) -> u8 {
     }
 }
 
-/// The part of an id that stands unescaped in its payload, however the writer escapes the rest: the longest run of
-/// letters, digits and signs that no writer of JSON escapes. (Ids whose writer escapes letters are not found.)
+/// The part of an id that is unescaped in its payload regardless of how the writer escapes the rest: the
+/// longest run of letters, digits and signs that no writer of JSON escapes. (Ids whose writer escapes letters
+/// are not found.)
 pub(crate) fn plain_part(id: &[u8]) -> &[u8] {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.: ".contains(byte);
     id.split(|byte| !is_plain(byte)).max_by_key(|part| part.len()).unwrap_or_default()
 }
 
-/// Whether `is_wanted` is true of a member of the object at the beginning of `text`, given its key (without the quotes)
-/// and its value.
+/// Whether `is_wanted` holds for a member of the object at the beginning of `text`, given its key (without
+/// the quotes) and its value.
 fn any_member<'a>(text: &'a [u8], mut is_wanted: impl FnMut(&[u8], &'a [u8]) -> bool) -> bool {
     let Some(mut rest) = skip_spaces(text).strip_prefix(b"{") else { return false };
     loop {
@@ -147,7 +149,7 @@ fn skip_spaces(text: &[u8]) -> &[u8] {
     text.trim_ascii_start()
 }
 
-/// The string at the beginning, as written between its quotes, and what follows.
+/// The string at the beginning, as written between its quotes, and the rest.
 fn string(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let inner = text.strip_prefix(b"\"")?;
     let mut at = 0;
@@ -160,7 +162,7 @@ fn string(text: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// The length of the value at the beginning: up to what ends it in an object.
+/// The length of the value at the beginning: up to the byte that ends it in an object.
 fn value_len(text: &[u8]) -> usize {
     let (mut at, mut depth) = (0, 0_usize);
     while let Some(byte) = text.get(at) {
@@ -185,7 +187,7 @@ fn value_len(text: &[u8]) -> usize {
 /// Whether a JSON string with this text between its quotes spells `wanted`.
 fn is_text(written: &[u8], wanted: &[u8]) -> bool {
     let has_escapes = || written.contains(&b'\\');
-    // An escape is longer than what it stands for.
+    // An escape is longer than the text it stands for.
     if written.len() <= wanted.len() {
         return written == wanted && !has_escapes();
     }
@@ -223,7 +225,8 @@ fn is_text(written: &[u8], wanted: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// The letter that `\u....` at the beginning stands for, and the length of the escape: two escapes may form one letter.
+/// The letter that `\u....` at the beginning stands for, and the length of the escape: two escapes may form
+/// one letter.
 fn escaped_letter(written: &[u8]) -> Option<(char, usize)> {
     let unit = |at: usize| {
         let digits = written.get(at..at + 6)?.strip_prefix(b"\\u")?;
@@ -243,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    /// What [`has_id`] is to find out, by a parser.
+    /// The expected result of [`has_id`], found by a parser.
     fn has_id_by_parser(payload: &str, id: &str) -> bool {
         let value: Value = serde_json::from_str(payload).expect("the test writes JSON");
         let is_id = |value: Option<&Value>| match value {
@@ -299,7 +302,7 @@ mod tests {
         })
     }
 
-    /// As another library would write it: everything escaped that may be.
+    /// A value as another library may write it: everything is escaped that may be.
     fn escaped(value: &Value) -> String {
         let text = |text: &str| -> String {
             let units = text.encode_utf16().map(|unit| format!("\\u{unit:04X}"));
@@ -324,7 +327,7 @@ mod tests {
         #[test]
         fn says_what_a_parser_says(value in json(), id in text()) {
             let mut ids = vec![id];
-            // Those that are there, too.
+            // Try the ids in the value, too.
             let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
             let inner = members(&value).into_iter().flat_map(|(_, value)| members(&value)).map(|(_, value)| value);
             for found in members(&value).into_iter().map(|(_, value)| value).chain(inner) {

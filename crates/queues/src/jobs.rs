@@ -1,7 +1,8 @@
-//! The jobs of a queue that are not in its list, because they are with workers, come later, are dead, or wait in groups: how many
-//! there are, and what limits them. The keys beside the queue say so by their lengths, so counting costs the same for any number.
+//! Counts the jobs of a queue that are not in its list, because they are active, delayed, dead or in groups,
+//! and reads their limits. The lengths of the keys beside the queue give the counts, so counting costs the
+//! same for any number.
 //!
-//! Not here: what these keys mean (`jobs`).
+//! Not here: the meaning of these keys (`jobs`).
 
 use command::{CommandError, Limit, Store, beside, peek_into};
 use ds::hash::Hash;
@@ -10,17 +11,18 @@ use ds::queue::{JobCounts, JobFigure};
 use ds::zset::ZSet;
 use keyspace::queue::{ACTIVE, CRON, DEAD, DELAYED, GROUPS, GROUPS_FULL, JOBS, TURN};
 
-/// The field of the hash of turns that has the number of jobs that wait in groups.
+/// The field of the turn hash with the number of jobs that wait in groups.
 pub const GROUPED: &[u8] = b"waiting";
 
-/// Whether something is kept of jobs of `queue` that wait. Then elements of its list may be references, whose payloads are not there.
+/// Whether waiting jobs of `queue` have records. Then elements of its list may be references without their
+/// payloads.
 pub(crate) fn has_kept(store: &Store, queue: &[u8]) -> bool {
     let Ok(begin) = beside(store, queue) else { return false };
     let len = |end: &[u8]| store.peek(&[&begin, end].concat()).map_or(0, |record| record.value().len());
     len(JOBS) > len(ACTIVE) + len(DELAYED) + len(DEAD)
 }
 
-/// What is counted of the jobs of `queue`.
+/// The counts of the jobs of `queue`.
 ///
 /// # Errors
 /// If a key beside it holds something else.

@@ -1,22 +1,22 @@
-//! Queues that the server understands: keys that hold jobs, whatever job system put them there. `queue-pattern` names
-//! them.
+//! Queues that the server understands: keys that hold jobs, regardless of the job system that put them there.
+//! `queue-pattern` names them.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `beside` | which keys belong to one queue |
-//! | `ends` | the end from which workers take |
+//! | `beside` | finds the keys that belong to one queue |
+//! | `ends` | finds the end from which workers take |
 //! | `jobs` | the jobs of a queue that are not in its list |
-//! | `promotion` | which jobs of a sorted set join which queue when they are due |
-//! | `pattern` | which elements a search looks for: by a text in them, or by their id |
-//! | `id` | whether a payload is the job with a given id |
+//! | `promotion` | the rules by which due jobs of a sorted set join queues |
+//! | `pattern` | the elements that a search looks for: by a text in them, or by their id |
+//! | `id` | checks whether a payload is the job with a given id |
 //! | `member` | changes members of a payload |
-//! | `slices` | how a command works in slices of time, and lets other clients run in between |
+//! | `slices` | lets a command work in slices of time, while other clients run in between |
 //! | `sweep` | removes elements from a queue, or moves them to another |
-//! | `transfer/` | what job systems keep beside the elements, when these are moved or removed |
+//! | `transfer/` | the keys of job systems beside elements that are moved or removed |
 //! | `commands/` | QUEUE and its subcommands |
 //!
-//! Not here: how a queue is recognized, and its figures. Those are in `keyspace`, beside the data, as is the row that
-//! QUEUE LIST, QUEUE INFO, `/metrics` and the console show.
+//! Not here: how a queue is recognized, and its statistics. Both are in `keyspace`, beside the data, and so
+//! is the row that QUEUE LIST, QUEUE INFO, `/metrics` and the console show.
 
 #![forbid(unsafe_code)]
 
@@ -46,16 +46,16 @@ pub use keyspace::queue::{RecoveryFigures, Row, SHOWN_NAME_BYTES_MAX, State, Sys
 use command::{Command, CommandId, HostFn, Keys};
 use shard::ShardId;
 
-/// What a command asks of the thread that runs it.
+/// The requests of a command to the thread that runs it.
 pub trait Door {
     /// The name and the library of a client.
     fn label(&self, client: u64) -> Label;
 
-    /// How far the current client's command has come, if it is to run again.
+    /// The progress of the current client's command, if it is to run again.
     fn progress(&mut self) -> &mut Option<Box<Progress>>;
 
-    /// Runs the current client's command again after other clients were served, with these shards entered besides those of its keys. The
-    /// command returns without a reply.
+    /// Runs the current client's command again after other clients were served, and enters these shards in
+    /// addition to those of its keys. The command returns without a reply.
     fn go_on_later(&mut self, command: CommandId, args: &[&[u8]], shards: &[ShardId]);
 
     /// Whether the current client, which runs this call of `command`, may also read and change these keys.
@@ -65,7 +65,7 @@ pub trait Door {
     fn now_ns(&mut self) -> u64;
 }
 
-/// What a client said about itself: its name and its library.
+/// A client's own name and library, as it set them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Label {
     /// Its name.
@@ -78,5 +78,5 @@ pub struct Label {
 pub type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
 /// The declaration of a command of this crate.
 pub type Entry = command::Entry<HostFn<dyn Door>>;
-/// What runs a command of this crate.
+/// The way a command of this crate runs.
 type Run = command::Run<HostFn<dyn Door>>;

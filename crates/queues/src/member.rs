@@ -1,12 +1,13 @@
-//! Changes members of a JSON object and leaves the rest of the text as it is, to the byte: no other writer formats numbers and escapes as
-//! the job's own client did.
+//! Changes members of a JSON object and keeps the rest of the text, to the byte: no other writer formats
+//! numbers and escapes as the job's own client did.
 
 use crate::id::json_member;
 
-/// Integers from here on are times in milliseconds rather than in seconds.
+/// Integers of at least this are times in milliseconds, not seconds.
 const MS_MIN: f64 = 1e11;
 
-/// The object with `value`, which is JSON, for the member at `path`. `None` if there is no such member.
+/// The object with the member at `path` replaced by `value`, which is JSON. `None` if there is no such
+/// member.
 pub(crate) fn with_member(object: &[u8], path: &[&str], value: &[u8]) -> Option<Vec<u8>> {
     let (name, inner) = path.split_first()?;
     let old = json_member(object, name)?;
@@ -19,8 +20,8 @@ pub(crate) fn with_member(object: &[u8], path: &[&str], value: &[u8]) -> Option<
     Some([before, &new, after].concat())
 }
 
-/// The job with its member `name` set to the time `now_ms`: in milliseconds if it, or `created_at`, is in milliseconds, as Sidekiq 8 has
-/// it, otherwise in seconds. `None` if the job is not a JSON object.
+/// The job with its member `name` set to the time `now_ms`. The time is in milliseconds if this member or
+/// `created_at` is, as in Sidekiq 8, otherwise in seconds. `None` if the job is not a JSON object.
 pub fn stamped(job: &[u8], name: &str, now_ms: i64) -> Option<Vec<u8>> {
     let trimmed = job.trim_ascii();
     if !(trimmed.starts_with(b"{") && trimmed.ends_with(b"}")) {
@@ -47,7 +48,7 @@ pub(crate) fn integer(object: &[u8], name: &str) -> Option<i64> {
     std::str::from_utf8(json_member(object, name)?).ok()?.parse().ok()
 }
 
-/// The text as a JSON string. Bytes that are no UTF-8 stay as they are, as in the name of the key.
+/// The text as a JSON string. Bytes that are not UTF-8 stay as they are, as in the name of the key.
 pub(crate) fn quoted(text: &[u8]) -> Vec<u8> {
     let mut json = vec![b'"'];
     for byte in text {

@@ -1,11 +1,11 @@
-//! Which elements a search looks for.
+//! The elements that a search looks for.
 
 use command::{CommandError, keyword_is};
 use memchr::memmem::Finder;
 
 use crate::id::{has_id, plain_part};
 
-/// What an element must contain.
+/// A condition on elements.
 pub(crate) struct Pattern<'a> {
     wanted: Wanted<'a>,
     /// Bytes that every such element contains.
@@ -20,7 +20,7 @@ enum Wanted<'a> {
 }
 
 impl<'a> Pattern<'a> {
-    /// What the words `TEXT text` or `ID id` ask for; `None` if `word` is neither.
+    /// The pattern of the words `TEXT text` or `ID id`; `None` if `word` is neither.
     pub(crate) fn parse(word: &[u8], value: &'a [u8]) -> Result<Option<Self>, CommandError> {
         let wanted = if keyword_is(word, "text") {
             Wanted::Text

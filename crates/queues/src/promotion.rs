@@ -1,4 +1,5 @@
-//! What QUEUE PROMOTE says: from which sorted set due jobs move to which queue, and what is changed in them and noted of them.
+//! The rules of QUEUE PROMOTE: the sorted set whose due jobs move, the queue they join, and what is changed
+//! in them and noted about them.
 //!
 //! ```text
 //! QUEUE PROMOTE reports FROM later TO jobs:{$.queue} SADD queues STAMP enqueued_at
@@ -6,20 +7,22 @@
 //! {"queue":"mail","id":7} in later   ──▶   {"queue":"mail","id":7,"enqueued_at":…} in jobs:mail, and mail in queues
 //! ```
 //!
-//! `{$.queue}` stands for the member `queue` at the top of the job, a JSON object. It is kept as words with a letter in front, in
-//! which spaces, control bytes and `%` are escaped: `flater tjobs:{$.queue} aqueues senqueued_at`.
+//! `{$.queue}` stands for the member `queue` at the top of the job, a JSON object. A rule is stored as words,
+//! each with a letter in front, in which spaces, control bytes and `%` are escaped:
+//! `flater tjobs:{$.queue} aqueues senqueued_at`.
 
 use command::CommandError;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
 
 use crate::id::{json_member, json_text};
 
-/// What is escaped in a word.
+/// The bytes that are escaped in a word.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
-/// How a member of the job begins in the name of a queue, and ends.
+/// The delimiters of a member of the job in the name of a queue.
 const BEGIN: &[u8] = b"{$.";
 const END: u8 = b'}';
-/// The longest name of a queue that jobs are pushed onto: what a job says is data of others.
+/// The longest name of a queue that jobs are pushed onto: a limit is needed because the job's content is in
+/// the hands of clients.
 const QUEUE_BYTES_MAX: usize = 4096;
 
 const BAD_QUEUE: CommandError = CommandError::fixed(
@@ -31,7 +34,7 @@ const BAD_STAMP: CommandError = CommandError::fixed(
 const SADD_OF_NONE: CommandError =
     CommandError::fixed("ERR SADD adds what {$.member} stands for, and TO has none");
 
-/// See the head of this file.
+/// A rule; see the head of this file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Promotion {
     /// The sorted set.
@@ -45,12 +48,12 @@ pub struct Promotion {
 }
 
 impl Promotion {
-    /// If jobs say to which queue they go: what the keys of all these queues begin with.
+    /// The common prefix of all queues, if the job says which queue it joins.
     pub(crate) fn open_begin(&self) -> Option<&[u8]> {
         memchr::memmem::find(&self.to, BEGIN).map(|at| &self.to[..at])
     }
 
-    /// Checks that it makes sense.
+    /// Checks that the rule makes sense.
     ///
     /// # Errors
     /// If it does not.
@@ -76,7 +79,8 @@ impl Promotion {
         Ok(())
     }
 
-    /// The key of the queue of a job, and what is added to the set of queues; `None` if the job does not say it.
+    /// The key of a job's queue, and the member to add to the set of queues; `None` if the job does not name
+    /// a queue.
     pub fn queue_of(&self, job: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
         let (mut queue, mut first) = (Vec::new(), None);
         for part in parts(&self.to) {
@@ -93,7 +97,7 @@ impl Promotion {
         (is_name && queue != self.set).then_some((queue, first))
     }
 
-    /// As it is kept.
+    /// The rule as it is stored.
     pub fn encode(&self) -> Vec<u8> {
         let words = [
             (b'f', Some(&self.set)),
@@ -113,7 +117,7 @@ impl Promotion {
         text
     }
 
-    /// From what is kept; `None` if it is none, or makes no sense.
+    /// Reads a stored rule; `None` if the text is not one, or makes no sense.
     pub fn decode(text: &[u8]) -> Option<Promotion> {
         let mut promotion = Promotion { set: Vec::new(), to: Vec::new(), listed: None, stamp: None };
         for word in text.split(|byte| *byte == b' ') {
@@ -156,7 +160,7 @@ fn parts(mut name: &[u8]) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// Whether the name of a member reads as it is written.
+/// Whether the name of a member needs no escapes in JSON.
 fn is_plain(name: &[u8]) -> bool {
     std::str::from_utf8(name).is_ok() && !name.iter().any(|byte| b"\"\\".contains(byte) || *byte < b' ')
 }

@@ -1,11 +1,12 @@
-//! How a command works in slices of time, and lets other clients run in between.
+//! Runs a command in slices of time, and lets other clients run in between.
 //!
-//! Searching a queue of a million jobs takes a tenth of a second or more. Other clients must not wait for its shard
-//! that long. So a command that searches holds the shard for a *slice* of about [`SLICE_NS`], keeps its [`Progress`] in
-//! its session, and runs again after its thread has served others, as a command does whose shards were taken. Its
-//! client gets one reply; what that client has sent behind the command waits, as behind any command.
+//! Searching a queue of a million jobs takes a tenth of a second or more. Other clients must not wait that
+//! long for its shard. So a command that searches holds the shard for a *slice* of about [`SLICE_NS`], keeps
+//! its [`Progress`] in its session, and runs again after its thread has served others, as a command does
+//! whose shards were taken. Its client gets one reply; the client's later commands wait, as after any
+//! command.
 //!
-//! In transactions and scripts, which nothing may interrupt, the command does everything at once.
+//! In transactions and scripts, which must not be interrupted, the command does everything at once.
 
 use command::{CommandError, CommandResult};
 use ds::list::Bookmark;
@@ -13,52 +14,53 @@ use shard::ShardId;
 
 use crate::Ctx;
 
-/// A slice that has taken this long begins no further step. The last step, at most a node of a list, may exceed it.
+/// A slice that has taken this long starts no further step. The last step, at most a node of a list, may
+/// exceed it.
 const SLICE_NS: u64 = 40_000;
-/// A slice has at most this many steps, however fast they are.
+/// A slice has at most this many steps, regardless of how fast they are.
 const SLICE_STEPS: u32 = 16;
 
-/// How far a command has come.
+/// The progress of a command.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Where its search is.
+    /// The position of its search.
     pub(crate) place: Place,
-    /// What it has found so far, for the reply.
+    /// The elements found so far, for the reply.
     pub(crate) found: Vec<Found>,
-    /// The size of what it has found.
+    /// Their size.
     pub(crate) found_bytes: usize,
-    /// Elements that it has removed or moved.
+    /// The number of elements removed or moved.
     pub(crate) done: usize,
-    /// Elements that it may still move.
+    /// The number of elements that may still move.
     pub(crate) left: Option<usize>,
-    /// Why it had to leave an element where it is.
+    /// Why it had to leave an element in place.
     pub(crate) refusal: Option<CommandError>,
-    /// How long it has worked before the current slice.
+    /// How long it worked before the current slice.
     pub(crate) worked_ns: u64,
-    /// It has run before.
+    /// Whether it has run before.
     pub(crate) is_begun: bool,
 }
 
-/// Where a search is.
+/// The position of a search.
 #[derive(Debug, Default)]
 pub(crate) enum Place {
-    /// At its beginning.
+    /// At the beginning.
     #[default]
     Begin,
     /// In a list: this many elements are left, at the end from which workers take.
     Unread(usize),
-    /// In a list: behind this node. The flag says that the node is yet to be compressed.
+    /// In a list: after this node. The flag says that the node still has to be compressed.
     Behind(Bookmark, bool),
     /// In a sorted set.
     Scored(ScoredPlace),
 }
 
-/// A place in a sorted set: behind a member.
+/// A position in a sorted set: after a member.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct ScoredPlace {
     /// The member's score.
     pub(crate) score: f64,
-    /// How many members of this score have been read.
+    /// How many members with this score have been read.
     pub(crate) ties: usize,
     /// The member, if it is known.
     pub(crate) member: Option<Box<[u8]>>,
@@ -71,7 +73,7 @@ pub(crate) struct Found {
     pub(crate) payload: Box<[u8]>,
 }
 
-/// Where it was found.
+/// The position of a found element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Position {
     /// At this index, as `LINDEX` counts.
@@ -85,13 +87,14 @@ pub(crate) enum Position {
 pub(crate) enum Step {
     /// There may be more.
     More,
-    /// The step was not made: it would take too long for the rest of the slice, or needs these shards as well.
+    /// The step was not taken: it would take too long for the rest of the slice, or needs these shards as
+    /// well.
     Later(Vec<ShardId>),
     /// Nothing is left to do.
     End,
 }
 
-/// The slice in which a command works now.
+/// The current slice of a command.
 pub(crate) struct Slice {
     began_ns: u64,
     steps: u32,
@@ -99,7 +102,7 @@ pub(crate) struct Slice {
 }
 
 impl Slice {
-    /// Whether the slice has made a step: if so, an expensive step has to wait for the next slice.
+    /// Whether the slice has taken a step: if so, an expensive step has to wait for the next slice.
     pub(crate) fn is_begun(&self) -> bool {
         self.may_pause && self.steps > 0
     }
@@ -118,7 +121,7 @@ pub(crate) fn run(
     let worked_before_ns = progress.worked_ns;
     loop {
         let made = match step(ctx, &mut progress, &slice) {
-            // It has become something else meanwhile.
+            // The key has changed its type in the meantime.
             Err(_) if progress.is_begun => Step::End,
             made => made?,
         };

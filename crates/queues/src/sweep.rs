@@ -1,14 +1,15 @@
 //! Removes elements from a queue (`QUEUE REMOVE`), or moves them to another (`QUEUE MOVE`).
 //!
-//! Elements are visited in the order in which workers would take them. In a list, a step reads one node, removes what
-//! is wanted, and adds it to the other queue. So no element is ever in both queues or in neither.
+//! Elements are visited in the order in which workers would take them. In a list, a step reads one node,
+//! removes the wanted elements, and adds them to the other queue. So no element is ever in both queues or in
+//! neither.
 //!
-//! Where a job system keeps something beside its jobs, that changes in the same step (`transfer`). A job that it cannot be done for stays
-//! where it is; if that is so for all of them, the error says why.
+//! Keys that a job system has beside its jobs change in the same step (`transfer`). A job for which that is
+//! impossible stays in place; if that holds for all jobs, the error says why.
 //!
-//! The effects are commands of Redis. `LREM` alone is not enough: it removes the first element that equals the given
-//! one, which may be a different one. So the elements to be removed are first marked (`LSET` with a text that no client
-//! has sent), and then removed by that mark. Those at the end of the list are popped.
+//! The effects are commands of Redis. `LREM` alone is not enough: it removes the first element that equals
+//! the given one, which may be a different one. So the elements to be removed are first marked (`LSET` with a
+//! text that no client has sent), and then removed by that mark. Elements at the end of the list are popped.
 
 use command::{
     Change, Class, CommandError, CommandResult, Keys, Store, end_word, pop_command, pop_event, push_command,
@@ -30,31 +31,31 @@ use crate::transfer::{ALREADY_THERE, Going, Job, Transfer};
 
 /// Elements of a list that a step moves, or members of a sorted set that it reads.
 const STEP_ELEMENTS: usize = 16;
-/// Jobs with something beside them that go in one step.
+/// The most jobs with keys beside them that move in one step.
 const STEP_JOBS_MAX: usize = 64;
 
-/// What QUEUE MOVE answers if payloads would stay behind.
+/// The error of QUEUE MOVE if payloads would stay behind.
 const KEPT: CommandError = CommandError::fixed(
     "ERR jobs of this queue are kept by their ids (JOB.PUT with options, or failed before) and cannot be moved: let workers take them",
 );
 const NOT_PERMITTED: CommandError =
     CommandError::fixed("NOPERM No permissions to access a key that has a part of the job");
 
-/// What is to be done.
+/// A request to remove or move elements.
 pub(crate) struct Sweep<'a> {
     /// The queue with the elements.
     pub(crate) from: &'a [u8],
     /// The queue that they are moved to; `None` removes them.
     pub(crate) to: Option<&'a [u8]>,
-    /// Which elements; `None` means all.
+    /// The wanted elements; `None` means all.
     pub(crate) wanted: Option<Pattern<'a>>,
     /// The maximum number of elements.
     pub(crate) count: usize,
-    /// What is beside them. The error: they cannot go there.
+    /// The keys beside them. An error: they cannot be moved there.
     pub(crate) transfer: Result<Transfer<'a>, CommandError>,
 }
 
-/// Where the jobs of a step go.
+/// The destination of a step's jobs.
 struct Aim<'s> {
     transfer: &'s Transfer<'s>,
     to: Option<&'s [u8]>,
@@ -65,16 +66,16 @@ struct Aim<'s> {
 /// An element of a list, with its index in its node.
 type Hit = (usize, Box<[u8]>);
 
-/// Which jobs of a step go.
+/// The jobs of a step that leave the queue.
 #[derive(Default)]
 struct Verdict {
-    /// Their indexes among those looked at, and what becomes of them.
+    /// Their indexes among the examined jobs, and what becomes of them.
     going: Vec<(usize, Going)>,
-    /// Not all were looked at: the step has enough, or needs more shards.
+    /// Not all jobs were examined: the step has enough, or needs more shards.
     is_cut: bool,
 }
 
-/// Replies with the number of elements, or says why none went.
+/// Replies with the number of elements, or says why none were moved or removed.
 pub(crate) fn reply(ctx: &mut Ctx, progress: &Progress) -> CommandResult {
     match &progress.refusal {
         Some(refusal) if progress.done == 0 => Err(refusal.clone()),
@@ -86,7 +87,7 @@ pub(crate) fn reply(ctx: &mut Ctx, progress: &Progress) -> CommandResult {
 }
 
 impl Sweep<'_> {
-    /// Makes one step.
+    /// Takes one step.
     pub(crate) fn step(
         &self,
         ctx: &mut Ctx,
@@ -94,7 +95,7 @@ impl Sweep<'_> {
         slice: &Slice,
     ) -> Result<Step, CommandError> {
         if !progress.is_begun {
-            // Counts as one use of the key, however many slices there are.
+            // Counts as one use of the key, regardless of the number of slices.
             ctx.store.read(self.from);
         }
         let transfer = self.transfer.as_ref().map_err(CommandError::clone)?;
@@ -114,7 +115,7 @@ impl Sweep<'_> {
             progress.place = Place::Behind(list.map_or(mark, |list| list.compress_at(mark)), false);
             return Ok(Step::More);
         }
-        // What comes meanwhile is not for it: a queue into which others push would never end.
+        // Elements that arrive in the meantime do not count: a queue that others push onto would never end.
         let left = progress.left.get_or_insert(self.count.min(len));
         if *left == 0 {
             return Ok(Step::End);
@@ -203,7 +204,7 @@ impl Sweep<'_> {
         }
         let gone: Vec<Going> = verdict.going.into_iter().map(|(_, job)| job).collect();
         aim.deliver(&mut ctx.store, &gone)?;
-        // The node that was changed is yet to be compressed.
+        // The changed node still has to be compressed.
         let rest = matches!(progress.place, Place::Behind(..)) && ctx.store.exists(self.from);
         Ok(if is_last && !rest { Step::End } else { Step::More })
     }
@@ -221,7 +222,7 @@ impl Sweep<'_> {
             .collect()
     }
 
-    /// Takes the elements of a verdict out of their node; the bookmark of what is left of it.
+    /// Removes the elements of a verdict from their node. Returns the bookmark of the rest of the node.
     fn take(
         &self,
         store: &mut Store,
@@ -250,7 +251,7 @@ impl Sweep<'_> {
                 let index = itoa::Buffer::new().format(first + place).to_owned();
                 store.effect(&[b"LSET", self.from, index.as_bytes(), &text]);
             }
-            // From the nearer end.
+            // Remove from the nearer end.
             let count = if first < len / 2 { places.len() as i64 } else { -(places.len() as i64) };
             store.effect(&[b"LREM", self.from, itoa::Buffer::new().format(count).as_bytes(), &text]);
         });
@@ -284,7 +285,7 @@ impl Sweep<'_> {
         };
         let mut stays = vec![true; read.len()];
         verdict.going.iter().for_each(|(index, _)| stays[wanted[*index]] = false);
-        // What stays of them is before the place, unless it has not been looked at.
+        // The next step begins after the members that stay, except those that were not examined.
         let last_looked_at = if verdict.is_cut {
             verdict.going.last().map(|(index, _)| wanted[*index])
         } else {
@@ -323,7 +324,7 @@ impl Sweep<'_> {
 }
 
 impl Aim<'_> {
-    /// Which of these jobs go. The error: none was looked at, because these shards are needed.
+    /// Decides which of these jobs leave. An error: none was examined, because these shards are needed.
     fn judge<'j>(
         &self,
         ctx: &mut Ctx,
@@ -351,7 +352,7 @@ impl Aim<'_> {
         Ok(verdict)
     }
 
-    /// What becomes of a job beside others that go; the error says why it stays.
+    /// Decides whether and how a job leaves, given the others that leave; the error says why it stays.
     fn consider(
         &self,
         ctx: &mut Ctx,
@@ -364,7 +365,7 @@ impl Aim<'_> {
             }
         }
         let going = self.transfer.take(&ctx.store, job)?;
-        // A sorted set would make one job of two.
+        // A sorted set would merge two equal jobs into one.
         if let (Some(to), Kind::ZSet, None) = (self.to, self.kind, job.score) {
             let there = ctx.store.peek_as::<ZSet>(to)?;
             let is_there = there.is_some_and(|there| there.score(&going.element).is_some());
@@ -375,7 +376,7 @@ impl Aim<'_> {
         Ok(going)
     }
 
-    /// Adds what was taken to the other queue, if there is one, and changes what is beside it.
+    /// Adds removed jobs to the other queue, if there is one, and changes the keys beside them.
     fn deliver(&self, store: &mut Store, gone: &[Going]) -> Result<(), CommandError> {
         match self.to {
             Some(to) if !gone.is_empty() && self.kind == Kind::List => push_jobs(store, to, gone)?,
@@ -387,7 +388,7 @@ impl Aim<'_> {
     }
 }
 
-/// Enters the shards of what is beside a job. The error: some are taken, and these are needed in all.
+/// Enters the shards of the keys beside a job. An error: some are taken, and all of these are needed.
 fn enter_beside(ctx: &mut Ctx, transfer: &Transfer<'_>, element: &[u8]) -> Result<(), Vec<ShardId>> {
     loop {
         let keys = transfer.keys(&ctx.store, element);
@@ -415,7 +416,7 @@ fn enter_beside(ctx: &mut Ctx, transfer: &Transfer<'_>, element: &[u8]) -> Resul
 }
 
 impl ScoredPlace {
-    /// The rank of the member behind this place.
+    /// The rank of the member after this position.
     pub(crate) fn rank(&self, zset: ZSetRef<'_>) -> usize {
         let first = zset.score_range(ds::zset::ScoreBound::Inclusive(self.score), MAX).start;
         match &self.member {
@@ -423,7 +424,7 @@ impl ScoredPlace {
             Some(member) if zset.score(member) == Some(self.score) => {
                 zset.rank(member).map_or(first, |rank| rank + 1)
             }
-            // It is gone, and was one of them.
+            // The member is gone, and it was one of those read.
             Some(_) => first + self.ties.saturating_sub(1),
         }
     }

@@ -1,7 +1,8 @@
-//! Checkpoints: give the journal a new base, so that older segments can be removed.
+//! Gives the journal new bases, so that older segments can be removed.
 //!
-//! A checkpoint is a background snapshot like any other, under a name in the journal's folder. Its cut ends a slice.
-//! When the snapshot is durable, and the log thread has written that slice, the journal begins with it.
+//! A checkpoint is a background snapshot like any other, with a name in the journal's folder. Its cut ends a
+//! slice. Once the snapshot is durable and the log thread has written that slice, the journal begins with the
+//! snapshot.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -14,7 +15,7 @@ use crate::journal::{Checkpoint, Files, Journal, locked};
 use crate::keeper::Keeper;
 
 impl Journal {
-    /// Whether the journal has grown so much beyond its base that it needs a new one.
+    /// Whether the journal has outgrown its base and needs a new one.
     fn has_grown(&self, settings: &Settings) -> bool {
         let files = locked(&self.files);
         let Some(Files { base_bytes, base_position, .. }) = *files else { return false };
@@ -68,7 +69,7 @@ impl Keeper {
             has_own_format: true,
             ..save_settings(self.settings, disk)
         };
-        // One for a journal before this may have ended since.
+        // Discards a checkpoint of an earlier journal that may have ended since.
         let _ = self.snapshots.checkpoints.take_ended();
         let cut = self.journal.log.cut();
         self.journal.progress.wake_log_thread();
@@ -86,7 +87,7 @@ impl Keeper {
         let Some(Checkpoint { cut, name, .. }) = under_way.as_ref() else { return };
         let Some(position) = cut.end() else { return };
         let saved = match self.snapshots.checkpoints.take_ended() {
-            // It goes on, or that was one of a journal before this.
+            // It is still running, or the one that ended belonged to an earlier journal.
             None => return,
             Some(Ok(saved)) if saved.name != *name => return,
             Some(ended) => ended,
@@ -101,7 +102,8 @@ impl Keeper {
         self.journal.disk.set_base(base, backlog_bytes, Box::new(then));
     }
 
-    /// Called when the checkpoint has become the base, which ends at `position` of the stream, or has failed to.
+    /// Called when the checkpoint, which ends at `position` of the stream, has become the base or has failed
+    /// to.
     fn note_base(&self, saved: &Saved, position: u64, outcome: Result<(), Trouble>) {
         let mut files = locked(&self.journal.files);
         let is_its = |files: &&mut Files| files.checkpoint.as_ref().is_some_and(|own| own.name == saved.name);

@@ -1,4 +1,4 @@
-//! What INFO reports about the journal, and in one line what a crash now would lose.
+//! Reports the journal's state to INFO, and says in one line what a crash now would lose.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use crate::journal::{Files, Journal, locked};
 use crate::keeper::Keeper;
 
 impl Journal {
-    /// The figures of replication at `now_ms` on the monotonic clock.
+    /// The statistics of replication at `now_ms` on the monotonic clock.
     pub fn replication(
         &self,
         primary: &Primary,
@@ -18,7 +18,8 @@ impl Journal {
         settings: &Settings,
         now_ms: u64,
     ) -> observe::Replication {
-        // In this order: what is kept only moves on, unless it begins anew at this moment.
+        // Read in this order: the start of the backlog only moves forward, unless the backlog starts over at
+        // this moment.
         let first = self.is_streaming().then(|| self.backlog.first());
         let stream = (first, self.position());
         let mut facts = replication::facts(primary, following, &self.synced, stream, settings, now_ms);
@@ -55,8 +56,8 @@ impl Journal {
 }
 
 impl Keeper {
-    /// Called ten times a second: logs if the disk is late, and passes slow events since the last call to `note`, by
-    /// their names in the latency monitor.
+    /// Called ten times a second: logs if the disk is late, and passes slow events since the last call to
+    /// `note`, by their names in the latency monitor.
     pub fn watch_journal(&self, now_ms: u64, mut note: impl FnMut(&'static str, u64)) {
         let progress = &self.journal.progress;
         let stall_ms = self.settings.number(JOURNAL_STALL_MS) as u64;
@@ -69,7 +70,7 @@ impl Keeper {
                 Refusal::None => tracing::info!("the journal can be written again: writes are accepted"),
                 Refusal::Stalled => tracing::warn!("the journal has stalled: {}", progress.why()),
                 Refusal::NoRoom => tracing::warn!("write commands are refused: {}", progress.why()),
-                // Whoever noticed has said so.
+                // The thread that noticed the failure has logged it.
                 Refusal::Failed => {}
             }
         }
@@ -84,7 +85,7 @@ impl Keeper {
         }
     }
 
-    /// What a crash now would lose; and if commands that write are refused, since when and why.
+    /// Says what a crash now would lose and, if write commands are refused, since when and why.
     pub fn at_risk(&self, changes: u64) -> String {
         let lost = self.lost_by_crash(changes);
         let progress = &self.journal.progress;
@@ -99,7 +100,7 @@ impl Keeper {
         };
         let since = match self.journal.told.load(Ordering::Relaxed) == progress.refusal() as u8 {
             true => self.journal.told_ms.load(Ordering::Relaxed),
-            // It was not looked at yet.
+            // The refusal began after the last check.
             false => self.clock.now_ms(),
         };
         let (since, why) = (journal::time(since), progress.why());

@@ -1,8 +1,8 @@
-//! The journal of a server: `effectlog` orders what threads commit, `journal` writes it. This crate connects both to
-//! the server.
+//! The journal of a server: connects the order of commits (`effectlog`) and the files (`journal`) to the
+//! server.
 //!
-//! Not here: how it is opened at the start (`opening.rs`), turned on and off later (`switch.rs`), checkpoints
-//! (`checkpoint.rs`), and replies that wait for it (`turn.rs`).
+//! Not here: opening the journal at the start (`opening.rs`), turning it on and off later (`switch.rs`),
+//! checkpoints (`checkpoint.rs`), and replies that wait for it (`turn.rs`).
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -39,16 +39,16 @@ pub struct Journal {
     /// The stream for replicas, while they read it.
     pub backlog: Arc<Backlog>,
     pub(crate) is_streaming: AtomicBool,
-    /// How much of the stream is on the replicas for which replies wait.
+    /// How far the replicas that replies wait for have received the stream.
     pub synced: Synced,
-    /// The recorder for each thread, until that thread takes it.
+    /// The recorder of each thread, until that thread takes it.
     pub(crate) recorders: Mutex<Vec<Recorder>>,
     pub(crate) orders: Sender<Order>,
     pub(crate) disk: DiskOrders,
-    /// The two threads that write, until they run.
+    /// The two writer threads, until they run.
     pub(crate) idle: Mutex<Option<(LogThread, DiskThread)>>,
     pub(crate) running: Mutex<Vec<JoinHandle<()>>>,
-    /// The locked folder, as long as it is needed. No other server may use it.
+    /// The locked folder, while it is needed. No other server may use it.
     pub(crate) folder: Mutex<Option<Arc<LockedFolder>>>,
     pub(crate) files: Mutex<Option<Files>>,
     pub(crate) making: Mutex<Making>,
@@ -59,14 +59,14 @@ pub struct Journal {
     pub(crate) failed_seconds: AtomicU64,
     /// The last [`Refusal`] that was logged.
     pub(crate) told: AtomicU8,
-    /// When that began, in milliseconds since 1970.
+    /// When that refusal began, in milliseconds since 1970.
     pub(crate) told_ms: AtomicU64,
-    /// A checkpoint is to begin as soon as possible.
+    /// Whether a checkpoint should begin as soon as possible.
     pub is_scheduled: AtomicBool,
-    /// Loading is complete only when the journal has its first base.
+    /// Whether the journal still lacks its first base; loading is complete only once it has one.
     pub(crate) is_first_base: AtomicBool,
-    /// What there is came as a copy, and the journal had something else: until it has a base with the copy, a start
-    /// loads that.
+    /// Whether the data came as a copy that the journal still lacks: until its first base is durable, a start loads
+    /// what was there before the copy.
     pub(crate) lacks_copy: AtomicBool,
     /// In a simulation: the process has ended because the journal cannot be written.
     pub(crate) has_ended: Arc<AtomicBool>,
@@ -105,7 +105,8 @@ pub fn policy(settings: &Settings) -> Policy {
 }
 
 impl Journal {
-    /// That of threads that these wake; it is off. The first one that is made gets this id, which is random.
+    /// Creates the journal of the threads that `wakers` wake; it is off. The first journal to be created gets
+    /// this random id.
     pub fn new(
         wakers: Vec<Arc<Waker>>,
         clock: &Clock,
@@ -175,13 +176,13 @@ impl Journal {
         std::mem::take(&mut locked(&self.recorders)[usize::from(thread)])
     }
 
-    /// Whether replies wait until the changes that they report are durable, or on replicas.
+    /// Whether replies wait until the changes that they report are durable or on replicas.
     #[inline]
     pub fn holds_replies(&self) -> bool {
         self.holds_for_disk() || self.synced.holds_replies()
     }
 
-    /// From now on replies wait for `wanted` replicas.
+    /// Makes replies wait for `wanted` replicas.
     pub fn wait_for_replicas(&self, wanted: u64) {
         if wanted != self.synced.wanted() {
             self.synced.set_wanted(wanted, self.log.slice());
@@ -196,7 +197,7 @@ impl Journal {
     /// Whether the journal is on.
     #[inline]
     pub fn is_on(&self) -> bool {
-        // Relaxed: whoever has changed it held the shards that are held now.
+        // Relaxed: a thread that changed it held the shards that are held now.
         self.is_on.load(Ordering::Relaxed)
     }
 
@@ -210,14 +211,14 @@ impl Journal {
         self.is_streaming.load(Ordering::Relaxed)
     }
 
-    /// The end of the stream. Everything that was acknowledged before this call is before it: whoever compares offsets
-    /// relies on that.
+    /// The end of the stream. Everything acknowledged before this call is before it; comparisons of offsets
+    /// rely on that.
     pub fn position(&self) -> u64 {
         self.intake.position()
     }
 
-    /// Turns on the journal with which the server starts. If it cannot be written, commands that write are refused until
-    /// there is a new one with a base; that is tried again and again.
+    /// Turns on the journal with which the server starts. If it cannot be written, write commands are refused
+    /// until there is a new journal with a base; creating one is retried until it succeeds.
     pub fn start(&self, begun: Begun) {
         let error = match begun {
             Begun::Open(folder, opened) => return self.begin(folder, opened),
@@ -229,21 +230,22 @@ impl Journal {
         self.progress.set_refusal(Refusal::Failed, &error.to_string());
     }
 
-    /// Passes changed settings on to the thread that writes.
+    /// Passes changed settings on to the log thread.
     pub fn obey_settings(&self, settings: &Settings) {
-        // Not through the log thread, which may be what is waited for.
+        // Not through the log thread, which may itself be what writers wait for.
         let limits = [JOURNAL_PENDING_MAX, JOURNAL_PENDING_MS].map(|limit| settings.number(limit) as u64);
         self.progress.pressure.set_limits(limits[0], limits[1]);
         self.order(Order::Policy(policy(settings)));
     }
 
     fn order(&self, order: Order) {
-        // It has ended if the server has.
+        // Sending fails only if the thread has ended with the server.
         let _ = self.orders.send(order);
         self.progress.wake_log_thread();
     }
 
-    /// Turns the journal on: all commits go into it from now on. All shards are held, or no clients are served yet.
+    /// Turns the journal on, so that all commits go into it. All shards are held, or no clients are served
+    /// yet.
     pub fn begin(&self, folder: Arc<LockedFolder>, opened: Opened) {
         let facts = opened.0.facts();
         let base_bytes = facts.base.file.as_ref().map_or(0, |file| folder.base_bytes(file));
@@ -266,19 +268,21 @@ impl Journal {
         self.order(Order::Begin(last, opened));
     }
 
-    /// Turns the journal off. All shards are held, or clients are no longer served. Returns the journal's last slice.
+    /// Turns the journal off. All shards are held, or clients are no longer served. Returns the journal's
+    /// last slice.
     pub(crate) fn end(&self) -> u64 {
         let last = if self.is_streaming() { self.log.cut().slice() } else { self.log.turn_off() };
         self.is_on.store(false, Ordering::Relaxed);
         self.order(Order::End(last));
         *locked(&self.files) = None;
         self.is_scheduled.store(false, Ordering::Relaxed);
-        // One that ends before it has its base keeps nothing: that does not change until another one has a base.
+        // A journal that ends before its first base keeps nothing, and this stays so until another one has a
+        // base.
         self.progress.wake_all();
         last
     }
 
-    /// From now on commits go into the backlog too. All shards are held.
+    /// Lets commits go into the backlog too. All shards are held.
     fn begin_stream(&self) {
         let last =
             if self.log.is_on() { self.log.cut().slice() } else { self.log.turn_on(self.log.slice() + 1) };
@@ -286,15 +290,15 @@ impl Journal {
         self.order(Order::Stream(last, true));
     }
 
-    /// From now on commits do not go into the backlog. All shards are held, or clients are no longer served.
+    /// Stops commits from going into the backlog. All shards are held, or clients are no longer served.
     pub fn end_stream(&self) {
         let last = if self.is_on() { self.log.cut().slice() } else { self.log.turn_off() };
         self.is_streaming.store(false, Ordering::Relaxed);
         self.order(Order::Stream(last, false));
     }
 
-    /// From now on the log holds a copy of another stream, or effects of threads. All shards are held, or no clients
-    /// are served yet. Returns the end of the log's former content, if it was on.
+    /// Sets whether the log holds a copy of another stream or the effects of threads. All shards are held, or
+    /// no clients are served yet. Returns the end of the log's former content, if it was on.
     pub fn set_copying(&self, copies: bool) -> Option<Cut> {
         let cut = self.log.set_copying(copies);
         self.progress.wake_log_thread();
@@ -307,15 +311,15 @@ impl Journal {
         self.synced.begin_role(following.role());
     }
 
-    /// The role has changed. All shards are held. What replicas lack of the data of a former primary is in doubt, until
-    /// it has what its primary has.
+    /// Notes that the role has changed. All shards are held. Data of a former primary that its replicas lack
+    /// is in doubt, until this server has its new primary's data.
     pub fn note_role(&self, following: &Following, change: RoleChange, settings: &Settings) {
         let former_end = (change == RoleChange::Demoted).then(|| self.log.slice().saturating_sub(1));
         self.synced.set_role(following.role(), former_end);
         let is_covered = || self.backlog.end_of(self.synced.slice()) == Some(self.position());
         match change {
             RoleChange::Demoted if !is_covered() => self.synced.begin_doubt(self.log.slice()),
-            // It has not got what its primary has, and what there is counts after all.
+            // It never got its primary's data, so its own data counts after all.
             RoleChange::Promoted if self.synced.is_in_doubt() => self.doubt_all(),
             RoleChange::Demoted | RoleChange::Moved | RoleChange::Promoted => {}
         }
@@ -328,14 +332,14 @@ impl Journal {
         }
     }
 
-    /// All data of this primary are in doubt, because replicas may have less. All shards are held.
+    /// Puts all data of this primary in doubt, because replicas may have less. All shards are held.
     pub fn doubt_all(&self) {
         self.synced.begin_doubt(self.log.slice().saturating_sub(1));
     }
 
-    /// Begins a new copy of a stream at `position`, and the backlog with it. All shards are held. The journal ends,
-    /// because the copy does not continue it. A new one with its own base will be created; until then a start uses the
-    /// old one.
+    /// Begins a new copy of a stream at `position`, and the backlog with it. All shards are held. The journal
+    /// ends, because the copy does not continue it. A new one with its own base will be created; until then,
+    /// a start uses the old one.
     pub fn begin_copy(&self, position: u64) {
         if self.is_on() {
             self.end();
@@ -359,7 +363,7 @@ impl Journal {
         }
     }
 
-    /// Continues the copy at the end of the log; the copy goes into the backlog too. All shards are held.
+    /// Continues the copy at the end of the log, and lets it go into the backlog too. All shards are held.
     pub fn go_on_copying(&self) {
         if !self.is_streaming() {
             self.begin_stream();
@@ -372,8 +376,8 @@ impl Journal {
         self.log.is_on()
     }
 
-    /// The position in the stream that belongs to the present data, for a replica that gets that data. All shards are
-    /// held.
+    /// The position in the stream that matches the present data, for a replica that gets this data. All
+    /// shards are held.
     pub fn cut_for_replicas(&self) -> Cut {
         if !self.is_streaming() {
             self.begin_stream();
@@ -388,13 +392,13 @@ impl Journal {
         self.is_first_base.load(Ordering::Relaxed)
     }
 
-    /// Whether the journal has not got the last full copy of a primary yet, so that a start would load what was here
-    /// before.
+    /// Whether the journal still lacks the last full copy of a primary, so that a start would load what was there
+    /// before it.
     pub fn lacks_copy(&self, settings: &Settings) -> bool {
         settings.is_on(APPENDONLY) && self.lacks_copy.load(Ordering::Relaxed)
     }
 
-    /// Starts the two threads that write.
+    /// Starts the two writer threads.
     pub fn run(&self) -> std::io::Result<()> {
         let Some((log_thread, disk_thread)) = locked(&self.idle).take() else { return Ok(()) };
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
@@ -416,12 +420,12 @@ impl Journal {
         self.has_ended.load(Ordering::Relaxed)
     }
 
-    /// In a simulation: lets the log thread sleep until it is woken. False: it has work to do.
+    /// In a simulation: lets the log thread sleep until it is woken. False if it has work to do.
     pub fn fall_asleep(&self) -> bool {
         self.progress.fall_asleep(|| self.intake.has_work())
     }
 
-    /// Writes everything, makes it durable, and ends. There are no more commits.
+    /// Writes everything, makes it durable, and ends the writer threads. There are no more commits.
     pub fn stop(&self) {
         if self.is_on() {
             self.end();
@@ -433,7 +437,7 @@ impl Journal {
         let mut running = locked(&self.running);
         let mut end_first = |count: usize| {
             for thread in running.drain(..count) {
-                // If it panicked, it said so.
+                // If it panicked, it has said so.
                 let _ = thread.join();
             }
         };
@@ -443,8 +447,8 @@ impl Journal {
     }
 }
 
-/// Handles a failed write or sync; returns whether the process ends. If replies are promised to be durable, no more of
-/// them are sent.
+/// Handles a failed write or sync. Returns whether the process ends, so that no more replies are sent if they
+/// promise durability.
 fn note_failure(progress: &Progress, trouble: &Trouble) -> bool {
     tracing::error!("the journal cannot be written: {trouble}");
     let ends = progress.policy() == Policy::Always;

@@ -1,4 +1,4 @@
-//! What a server does for its journal outside its threads' turns: opens and closes it, and gives it bases.
+//! Opens, closes and rebases a server's journal, outside the turns of its threads.
 //!
 //! Not here: the steps (`opening.rs`, `switch.rs`, `checkpoint.rs`).
 
@@ -8,7 +8,7 @@ use settings::Settings;
 
 use crate::journal::Journal;
 
-/// See the head of this file.
+/// The parts of the server that this needs; see the head of this file.
 #[derive(Clone, Copy)]
 pub struct Keeper {
     /// The journal.

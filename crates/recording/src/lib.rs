@@ -6,14 +6,15 @@
 //!                                                       └───▶ Backlog, for replicas     (is_streaming)
 //! ```
 //!
-//! All threads share [`Journal`]: whether journal and stream are on, how far the committed changes are durable or
-//! acknowledged by replicas, and so which replies may be sent (`turn.rs`). [`Keeper`] opens the journal at the start
-//! (`opening.rs`), turns it on and off while the server runs (`switch.rs`), and gives it new bases (`checkpoint.rs`).
+//! All threads share [`Journal`]: whether journal and stream are on, how far the committed changes are
+//! durable or acknowledged by replicas, and so which replies may be sent (`turn.rs`). [`Keeper`] opens the
+//! journal at the start (`opening.rs`), turns it on and off while the server runs (`switch.rs`), and gives it
+//! new bases (`checkpoint.rs`).
 //!
 //! Invariant: turning either of them on or off holds all shards, so it begins and ends between transactions.
 //!
-//! Not here: the order of what threads commit (`effectlog`), the files (`journal`), snapshots (`persistence`), and what
-//! replicas are sent (`replication`).
+//! Not here: the order of what threads commit (`effectlog`), the files (`journal`), snapshots
+//! (`persistence`), and what replicas are sent (`replication`).
 
 #![forbid(unsafe_code)]
 

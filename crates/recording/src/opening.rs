@@ -1,4 +1,5 @@
-//! Opens the journal at the start: an existing one is read and continued, or a new one begins with the loaded data.
+//! Opens the journal at the start: continues an existing one after reading it, or begins a new one with the
+//! loaded data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ const SETTLE_LOOK: Duration = Duration::from_millis(1);
 pub struct Opening {
     /// The folder.
     pub folder: Folder,
-    /// The same, locked; or why that is not possible, although it can be read.
+    /// The locked folder; or the reason why the folder can be read but not locked.
     pub locked: Result<Arc<LockedFolder>, journal::Error>,
     /// The journal in it, if there is one.
     pub manifest: Option<Manifest>,
@@ -40,7 +41,7 @@ pub(crate) fn path(settings: &Settings) -> std::path::PathBuf {
 pub enum Begun {
     /// It is open.
     Open(Arc<LockedFolder>, Opened),
-    /// It cannot be written, for this reason, but what it contains can be served.
+    /// It cannot be written, for this reason, but its content can be served.
     ReadOnly(Box<journal::Error>),
 }
 
@@ -55,7 +56,7 @@ impl Opening {
     /// Locks the folder. If nothing can be written there, it can only be read.
     pub fn new(settings: &Settings, disk: &Disk, tuning: Tuning) -> Result<Opening, journal::Error> {
         let folder = Folder::new(disk.clone(), &path(settings));
-        // What is not ours is not touched, not even for the lock.
+        // Files that are not ours must not be touched, not even by the lock.
         let contents = folder.contents()?;
         match folder.lock() {
             Ok(locked) => Opening::again(Arc::new(locked), tuning),
@@ -72,8 +73,8 @@ impl Opening {
         Ok(Opening { folder, locked: Ok(locked), manifest, tuning })
     }
 
-    /// About how many bytes of slices follow the base of the existing journal. The last segment counts in full, though
-    /// it may not be full.
+    /// Approximate bytes of slices after the base of the existing journal. The last segment counts in full,
+    /// though it may not be full.
     pub fn slice_bytes(&self) -> u64 {
         let Some(manifest) = &self.manifest else { return 0 };
         let Some(last) = manifest.segments.last() else { return 0 };
@@ -81,22 +82,22 @@ impl Opening {
         last.place.position.saturating_sub(manifest.base.position) + in_last
     }
 
-    /// The slices of the existing journal.
+    /// Reads the slices of the existing journal.
     pub fn scan(&self, manifest: &Manifest) -> Result<Slices, journal::Error> {
         let recovered = match &self.locked {
             Ok(locked) => locked.recover(manifest),
             Err(error) => Err(error.clone()),
         };
         let scan = match recovered {
-            // What cannot be made durable now is only read.
+            // A journal that cannot be made durable now is only read.
             Err(error) if error.is_read_only() => Scan::behind_base(&self.folder, manifest)?,
             recovered => recovered?,
         };
         Ok(Slices { scan, folder: self.folder.clone(), id: manifest.id })
     }
 
-    /// Continues the existing journal at its end, where the stream has selected database `stream_db`. If the server is
-    /// a replica, the stream is a copy of its primary's, otherwise its own.
+    /// Continues the existing journal at its end, where the stream has selected database `stream_db`. If the
+    /// server is a replica, the stream is a copy of its primary's, otherwise its own.
     pub fn resume(
         &self,
         settings: &Settings,
@@ -130,9 +131,9 @@ impl Opening {
         })
     }
 
-    /// Creates a journal with a random id, whose slices will be applied to `data`. It begins at the end of the log when
-    /// it is turned on. If replicas will know its stream by another id by then, it must not be given an id here: they
-    /// would lack changes that were not recorded.
+    /// Creates a journal with a random id, whose slices will be applied to `data`. It begins at the end of
+    /// the log when it is turned on. If replicas will know its stream by another id by then, do not pass a
+    /// stream id here: they would lack changes that were not recorded.
     pub fn create(
         &self,
         settings: &Settings,
@@ -143,7 +144,7 @@ impl Opening {
         self.unless_read_only(|folder| self.create_in(folder, settings, stream, id, data))
     }
 
-    /// The same in its locked folder.
+    /// Creates the journal in its locked folder.
     pub(crate) fn create_in(
         &self,
         folder: Arc<LockedFolder>,
@@ -157,7 +158,7 @@ impl Opening {
         journal::Journal::create(folder, self.tuning, policy(settings), beginning)
     }
 
-    /// Opens it, unless the disk is full or only for reading.
+    /// Opens the journal, unless the disk is full or read-only.
     fn unless_read_only(
         &self,
         open: impl FnOnce(Arc<LockedFolder>) -> Result<(journal::Journal, Writer), journal::Error>,
@@ -172,7 +173,8 @@ impl Opening {
 }
 
 impl Keeper {
-    /// Waits until all commits are durable, and opens the journal that is on for reading. All shards are entered.
+    /// Waits until all commits are durable, and opens the running journal for reading. All shards are
+    /// entered.
     pub fn settled_journal(&self) -> Result<Opening, String> {
         let (journal, progress) = (self.journal, &self.journal.progress);
         let failed = |why: &str| Err(format!("cannot load the journal: {why}"));

@@ -1,4 +1,4 @@
-//! `appendonly` while the server runs.
+//! Turns the journal on and off while the server runs, as `appendonly` says.
 //!
 //! ```text
 //!              yes: the disk thread makes the files             all shards are held: begin
@@ -8,10 +8,10 @@
 //!       └──────────────────────────────────────────── Ended ◀─────────────────────────────────────────────┘
 //! ```
 //!
-//! The first thread checks ten times a second whether the journal is in the state that the setting asks for, and takes
-//! the next step. A new journal does not count until its first base is durable: until then a start continues the
-//! previous one, if there was one. A closed journal stays until a snapshot contains all of it, so that nothing is lost
-//! if the server is started with it again.
+//! The first thread checks ten times a second whether the journal is in the state that the setting asks for,
+//! and takes the next step. A new journal does not count until its first base is durable: until then, a start
+//! continues the previous one, if there was one. A closed journal stays until a snapshot contains all of it,
+//! so that nothing is lost if the server is started with it again.
 //!
 //! Not here: the start (`opening.rs`), and the steps of a checkpoint (`checkpoint.rs`).
 
@@ -26,7 +26,7 @@ use crate::journal::{Journal, Opened, locked};
 use crate::keeper::Keeper;
 use crate::opening::Opening;
 
-/// After so many seconds a failed attempt is repeated.
+/// A failed attempt is repeated after this many seconds.
 const RETRY_SECONDS: u64 = 5;
 
 /// The state of a new journal.
@@ -44,7 +44,8 @@ pub(crate) enum Making {
 pub(crate) struct Ended {
     /// The journal's last slice.
     last: u64,
-    /// A snapshot contains all of its changes when more saves than this have succeeded since the start.
+    /// A snapshot contains all of the journal's changes once more saves than this have succeeded since the
+    /// start.
     saves: u64,
 }
 
@@ -59,7 +60,7 @@ pub enum Step {
 }
 
 impl Journal {
-    /// Whether the journal is on, and no write has failed in a way that calls for new files.
+    /// Whether the journal is on, and no write has failed in a way that requires new files.
     fn is_in_order(&self) -> bool {
         let is_lost = self.progress.refusal() == Refusal::Failed && self.progress.policy() != Policy::Always;
         self.is_on() && (!is_lost || self.awaits_first_base())
@@ -72,7 +73,7 @@ impl Journal {
 }
 
 impl Keeper {
-    /// Checks whether the journal can be turned on or off as `appendonly` asks: whether its folder can be used.
+    /// Checks whether the journal can be turned on as `appendonly` asks: whether its folder can be used.
     pub fn prepare_journal(&self) -> Result<(), journal::Error> {
         if self.settings.is_on(APPENDONLY) && !self.journal.is_on() {
             self.take_folder()?;
@@ -91,7 +92,7 @@ impl Keeper {
         Ok(own.insert(folder).clone())
     }
 
-    /// Does what needs no shards; returns the next step that does, if there is one.
+    /// Does the work that needs no shards. Returns the next step that needs them, if there is one.
     pub fn next_step(self, now_seconds: u64) -> Option<Step> {
         self.end_checkpoint();
         let journal = &self.journal;
@@ -161,7 +162,7 @@ impl Keeper {
     pub fn take_step(self, step: Step, save: impl FnOnce(persistence::Settings) -> io::Result<()>) {
         match step {
             Step::Begin(opened) => {
-                // It was taken when the files were made.
+                // The folder was locked when the files were created.
                 let Some(folder) = locked(&self.journal.folder).clone() else { return };
                 *locked(&self.journal.ended) = None;
                 self.journal.begin(folder, opened);
@@ -176,7 +177,7 @@ impl Keeper {
         }
     }
 
-    /// To be called if a step cannot be taken now: it will be returned again.
+    /// Call this if a step cannot be taken now: it will be returned again.
     pub fn put_off(&self, step: Step) {
         if let Step::Begin(opened) = step {
             *locked(&self.journal.making) = Making::Made(Ok(opened));
@@ -185,7 +186,7 @@ impl Keeper {
 
     fn end_journal(&self) {
         let last = self.journal.end();
-        // If the server has begun with it, what was loaded waits for its base no more.
+        // Data loaded at startup no longer waits for this journal's first base.
         self.snapshots.progress.end();
         let is_saving = self.snapshots.saving_snapshot().is_some();
         let saves = self.snapshots.save_count.load(Ordering::Relaxed) + u64::from(is_saving);
@@ -220,12 +221,12 @@ impl Keeper {
                 }
                 Err(error) => tracing::warn!("cannot remove the closed journal: {error}"),
             }
-            // Unless it is wanted again.
+            // The setting may have been turned on again.
             let mut own = locked(&self.journal.folder);
             if !self.settings.is_on(APPENDONLY) {
                 *own = None;
             }
-            // While nobody else may look: whoever finds none takes the lock of its files.
+            // Unlock it while the mutex is held: a thread that finds no folder there locks it itself.
             drop(folder);
         }));
     }

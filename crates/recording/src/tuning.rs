@@ -2,19 +2,19 @@
 
 use proactor::Entropy;
 
-/// How much is done at a time. Small sizes interleave more, so builds for tests use small ones, and a simulation draws
-/// each at random.
+/// How much is done at a time. Small sizes interleave more, so test builds use small ones, and a simulation
+/// draws each at random.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning {
-    /// Those of snapshots.
+    /// The sizes of snapshots.
     pub persistence: persistence::Tuning,
-    /// Those of the journal.
+    /// The sizes of the journal.
     pub journal: journal::Tuning,
-    /// Records in a slice of work for a snapshot.
+    /// Records per slice of work for a snapshot.
     pub slice_records_max: usize,
-    /// Keys in a shard from which on their records are rarely in a near cache.
+    /// Shards with at least this many keys rarely have their records in a near cache.
     pub keys_min: usize,
-    /// How long the commands of one client may run before others get their turn.
+    /// How long the commands of one client may run before other clients get their turn.
     pub serving_ns_max: u64,
     /// One turn in this many moves any connection to any thread; 0: only connections that have to move.
     pub moves_one_in: u64,
@@ -40,8 +40,8 @@ impl Tuning {
     /// The sizes of this build.
     pub const BUILT: Tuning = if cfg!(debug_assertions) { Tuning::SMALL } else { Tuning::LARGE };
 
-    /// For a simulation: each size is small more often than not, otherwise large. Segments of the journal are always
-    /// small.
+    /// The sizes of a simulation: each size is small more often than not, otherwise large. Segments of the
+    /// journal are always small.
     pub fn drawn(entropy: &mut Entropy) -> Tuning {
         let (small, large) = (Tuning::SMALL, Tuning::LARGE);
         let mut from = |small: usize, large: usize| if entropy.below(3) < 2 { small } else { large };
@@ -59,14 +59,14 @@ impl Tuning {
             slice_records_max: from(small.slice_records_max, large.slice_records_max),
             keys_min: from(small.keys_min, large.keys_min),
             journal: segments(entropy),
-            // No time passes while commands run in a simulation: one command, or any number.
+            // No time passes while commands run in a simulation, so this means one command, or any number.
             serving_ns_max: [0, large.serving_ns_max][entropy.below(2) as usize],
             moves_one_in: [0, 5, 100][entropy.below(3) as usize],
         }
     }
 }
 
-/// Segments that are soon full: some hold a few frames, and some not even one slice.
+/// Segments that fill up soon: some hold a few frames, and some not even one slice.
 fn segments(entropy: &mut Entropy) -> journal::Tuning {
     let payload_bytes_max = [100, 1_000, 8_000][entropy.below(3) as usize];
     let segment_bytes_first = [12_288, 16_384, 65_536][entropy.below(3) as usize];

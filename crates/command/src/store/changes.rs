@@ -4,8 +4,8 @@
 //! has to be built. Consequences of a change (another key, a further event) are announced separately, without an
 //! effect.
 //!
-//! Each [`Change`] is a constant at the call. These functions are always inlined, so that nothing is tested at run
-//! time.
+//! Each [`Change`] is a constant at the call. These functions are always inlined, so that nothing is tested
+//! at run time.
 
 use crate::change::Change;
 use crate::task::Post;
@@ -25,8 +25,8 @@ impl Store<'_, '_> {
         }
     }
 
-    /// The same for effects that have to be built: `state` records them ([`Store::effect`]), and is called only if
-    /// effects are recorded.
+    /// Announces a change whose effects have to be built: `state` records them ([`Store::effect`]), and is
+    /// called only if effects are recorded.
     #[inline(always)]
     pub fn changed_with(&mut self, key: &[u8], change: Change, state: impl FnOnce(&mut Self)) {
         tell(self, key, change);
@@ -62,10 +62,10 @@ impl Store<'_, '_> {
         shard
     }
 
-    /// Announces that whole databases are gone, as far as they were on the entered shards.
+    /// Announces that whole databases were deleted on the entered shards.
     pub fn flushed(&mut self) {
         for id in self.entered() {
-            // To look into a shard that nobody has used would create it.
+            // Looking into an unused shard would create it.
             if self.tx.hold.shards().is_used(id) {
                 self.tx.hold.shard_mut(id).tracking.clear_keys();
             }
@@ -82,7 +82,7 @@ impl Store<'_, '_> {
         }
     }
 
-    /// Whether effects are recorded: if not, they need not be built.
+    /// Whether effects are recorded. If not, they need not be built.
     #[inline]
     pub fn records_effects(&self) -> bool {
         self.tx.record.is_on()
@@ -95,14 +95,14 @@ impl Store<'_, '_> {
         }
     }
 
-    /// Records the effect of a change that belongs to no key: to everything in the entered shards, or to what all
-    /// shards share.
+    /// Records the effect of a change that belongs to no key: to everything in the entered shards, or to data
+    /// that all shards share.
     pub fn effect_everywhere(&mut self, args: &[&[u8]]) {
-        // A replica records a piece of its primary's stream afterwards.
+        // A replica records a part of its primary's stream afterwards.
         let is_recorded = self.tx.record.is_on() || self.tx.hold.shards().hides_due();
         for id in self.entered() {
-            // If it is recorded, who reads in an empty shard has seen it as well. Otherwise to note that would create
-            // shards that nobody has used.
+            // If the effect is recorded, a reader in an empty shard has seen it as well. Otherwise, noting it
+            // would create shards that are unused.
             if is_recorded || self.tx.hold.shards().is_used(id) {
                 self.tx.hold.shard_mut(id).is_written = true;
             }
@@ -158,7 +158,8 @@ fn tell_watchers(store: &mut Store<'_, '_>, key: &[u8]) {
     }
 }
 
-/// Records the effect of a change of `key`. Out of line, so that it costs nothing where effects are not recorded.
+/// Records the effect of a change of `key`. Out of line, so that it costs nothing if effects are not
+/// recorded.
 #[cold]
 #[inline(never)]
 fn effect_of(store: &mut Store<'_, '_>, key: &[u8], effect: &[&[u8]]) {
@@ -166,14 +167,15 @@ fn effect_of(store: &mut Store<'_, '_>, key: &[u8], effect: &[&[u8]]) {
     store.effect(effect);
 }
 
-/// Notes that a change of `key` is recorded: whoever reads in its shard waits until that is durable.
+/// Notes that a change of `key` is recorded, so that readers in its shard wait until it is durable.
 #[cold]
 pub(super) fn note_written(store: &mut Store<'_, '_>, key: &[u8]) {
     let id = store.entered_shard(key);
     store.tx.hold.shard_mut(id).is_written = true;
 }
 
-/// Records an expiry, which no script can keep from being recorded. No reply waits for it: time would do it again.
+/// Records an expiry, even if a script turned recording off. No reply waits for it: the passing of time would
+/// repeat it.
 #[inline]
 pub(super) fn effect_of_time(store: &mut Store<'_, '_>, args: &[&[u8]]) {
     if store.tx.record.is_on() {

@@ -1,4 +1,5 @@
-//! Another database takes the place of one in which clients wait for keys: which of them may find something now.
+//! Replaces databases in which clients wait for keys, and finds the waiters that can be served by the new
+//! ones.
 
 use keyspace::queue::TURN;
 use keyspace::{Db, Dbs, Kind, UnixMs};
@@ -9,7 +10,8 @@ use crate::garbage::Garbage;
 use crate::task::Post;
 use crate::tx::Tx;
 
-/// What clients hear that wait for `key` in database `number`, where `before` was and `now` is; `None` if there is nothing for them.
+/// The notice for clients that wait for `key` in database `number`, which changed from `before` to `now`;
+/// `None` if there is nothing for them.
 pub fn ready_after(
     placement: &Placement,
     number: u32,
@@ -18,12 +20,12 @@ pub fn ready_after(
 ) -> Option<Ready> {
     let was_lost = has_stream(placement, before, key);
     let has = |key: &[u8]| now.find(placement.hash(key), key).is_some();
-    // Jobs of groups wait beside the queue, of which there may be no list.
+    // Waiting jobs of groups are beside the queue, which may have no list.
     let has_more = beside_in(placement, key).is_ok_and(|begin| has(&[&begin, TURN].concat()));
     (was_lost || has_more || has(key)).then(|| Ready { db: number, key: key.into(), was_lost, has_more })
 }
 
-/// What `db` has at `key`, for those who watch it.
+/// The content of `key` in `db`, for clients that watch it.
 pub fn content(placement: &Placement, db: &Db, key: &[u8], now: UnixMs) -> Content {
     match db.find(placement.hash(key), key) {
         None => Content::Nothing,
@@ -41,15 +43,15 @@ pub fn has_stream(placement: &Placement, db: &Db, key: &[u8]) -> bool {
 pub fn replace_dbs(tx: &mut Tx, id: ShardId, mut dbs: Dbs) {
     let was_used = tx.hold.shards().is_used(id);
     for db in 0..dbs.len() {
-        // Where neither has anything, nothing changes.
+        // A database that is unused on both sides stays unchanged.
         if dbs.used(db).is_some() || was_used && tx.hold.shard(id).dbs.used(db).is_some() {
             replace(tx, id, db as u32, &mut dbs);
         }
     }
 }
 
-/// Replaces database `db` on shard `id` by that of `dbs`. Tells clients that watch a key of either, and serves those
-/// that wait for what exists now.
+/// Replaces database `db` on shard `id` with the one in `dbs`. Tells clients that watch a key of either, and
+/// serves clients that wait for keys which exist now.
 fn replace(tx: &mut Tx, id: ShardId, db: u32, dbs: &mut Dbs) {
     let (placement, now) = (tx.hold.shards().placement(), tx.now);
     let shard = tx.hold.shard_mut(id);

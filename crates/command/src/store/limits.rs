@@ -1,6 +1,7 @@
-//! Limits of queues: how many elements are taken in a time, and how many jobs are with workers.
+//! Limits of queues: how many elements are taken within a window, and how many jobs are active.
 //!
-//! A limit is a hash beside the list, and what was taken of late is a sorted set, so snapshots, the journal and replicas have both:
+//! A limit is a hash beside the list, and the recent takes are a sorted set, so snapshots, the journal and
+//! replicas include both:
 //!
 //! ```text
 //! {mail}:jobs:limit   rate 100  per_ms 60000  active 5  per_group 1
@@ -8,14 +9,16 @@
 //!                     "41-41" → 1700000060012
 //! ```
 //!
-//! **Rate.** A take counts for `per_ms` milliseconds. Another one happens only if fewer than `rate` takes count, so no window of
-//! that length, wherever it begins, has more of them than `rate`. Takes within the same thousandth of `per_ms` are one member,
-//! which counts as if all had happened at its end: so there are at most some 1,001 members, and a limit that is reached opens
-//! later by that thousandth at most. Times are those of the machine's clock, because they outlive the server.
+//! **Rate.** A take counts for `per_ms` milliseconds. Another one is allowed only if fewer than `rate` takes
+//! count. So no window of that length, wherever it begins, has more than `rate` takes. Takes within the same
+//! thousandth of `per_ms` are one member, which counts as if all of them had happened at its end. So there
+//! are at most about 1,001 members, and a limit that was reached opens later by at most that thousandth.
+//! Times are those of the machine's clock, because they outlive the server.
 //!
-//! Takes are counted by the command that takes, in the same transaction. A journal or a primary states them as effects.
+//! The command that takes also counts its takes, in the same transaction. A journal or a primary states them
+//! as effects.
 //!
-//! Not here: who has active jobs and groups (`jobs`), and QUEUE LIMIT (`queues`).
+//! Not here: active jobs and groups (`jobs`), and QUEUE LIMIT (`queues`).
 
 use std::str::from_utf8;
 
@@ -35,16 +38,18 @@ use crate::error::CommandError;
 use crate::parse::{keyword_is, parse_i64};
 use crate::task::{JobsDue, Post};
 
-/// What is due within this time is said to the thread; what is later is found by the looks that it takes each second.
+/// The thread is told of times within this span; it finds later ones when it looks every second.
 pub const SOON_MS: i64 = 1500;
-/// The largest number in a limit. As a number of milliseconds it is some ten thousand years, and a double holds any time until then.
+/// The largest number in a limit. As milliseconds it is about ten thousand years, and a double represents any
+/// time until then.
 const NUMBER_MAX: i64 = 1 << 48;
-/// A thread reads the clock at the beginning of its turn, so it may see takes of others that came later: by less than this.
+/// A thread reads the clock at the beginning of its turn, so it may see later takes of other threads: later
+/// by less than this.
 const BEHIND_MS_MAX: i64 = 1000;
-/// Takes within one of so many parts of the window count as the last of them.
+/// The number of parts of the window. Takes within one part count as the last of them.
 const PARTS: i64 = 1000;
 
-/// Bytes that names of keys beside a queue have more than the queue's, mostly.
+/// The usual number of bytes by which the names of keys beside a queue exceed the queue's.
 const BESIDE_BYTES: usize = 24;
 
 const BAD_NUMBER: CommandError =
@@ -53,49 +58,49 @@ const BAD_NAME: CommandError = CommandError::fixed(
     "ERR no name of a key lies beside this queue: give it a name without braces, or with a hash tag",
 );
 
-/// How many elements are taken in a time.
+/// The rate at which elements are taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rate {
-    /// So many.
+    /// The number of elements.
     pub count: u64,
-    /// In each window of so many milliseconds.
+    /// The window in milliseconds.
     pub per_ms: i64,
 }
 
 impl Rate {
-    /// Until when a take counts that happens now: a window after the end of the part in which it happens.
+    /// The time until which a take counts that happens now: a window after the end of its part.
     fn until_ms(self, now_ms: i64) -> i64 {
         let part_ms = (self.per_ms / PARTS).max(1);
         now_ms - now_ms.rem_euclid(part_ms) + part_ms - 1 + self.per_ms
     }
 }
 
-/// What limits a queue.
+/// The limits of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Limit {
-    /// How many elements are taken in a time.
+    /// The most elements that are taken within a window.
     pub rate: Option<Rate>,
-    /// How many jobs are active.
+    /// The most active jobs.
     pub active: Option<u64>,
-    /// How many jobs of each group are active.
+    /// The most active jobs of each group.
     pub per_group: Option<u64>,
 }
 
-/// How many elements may be taken.
+/// The number of elements that may be taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room(u64);
 
 impl Room {
-    /// As many as there are, and nobody counts them.
+    /// No limit, so takes are not counted.
     pub const ANY: Room = Room(u64::MAX);
 
-    /// Whether there is none.
+    /// Whether no element may be taken.
     #[inline]
     pub fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// So many, or fewer if there is less room.
+    /// `count`, or less if there is less room.
     #[inline]
     pub fn fit(self, count: usize) -> usize {
         self.0.min(count as u64) as usize
@@ -103,10 +108,10 @@ impl Room {
 }
 
 impl Limit {
-    /// As `[RATE n PER ms] [ACTIVE n] [PER GROUP n]` says.
+    /// Parses `[RATE n PER ms] [ACTIVE n] [PER GROUP n]`.
     ///
     /// # Errors
-    /// If the words are others, or nothing is limited.
+    /// If there are other words, or there is no limit among them.
     pub fn parse(args: &[&[u8]]) -> Result<Limit, CommandError> {
         let (mut limit, mut rest) = (Limit::default(), args);
         loop {
@@ -134,7 +139,7 @@ impl Limit {
         }
     }
 
-    /// Names and numbers, as they are kept and shown.
+    /// Names and numbers, as they are stored and shown.
     pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let rows = [
             ("rate", self.rate.map(|rate| rate.count)),
@@ -148,7 +153,7 @@ impl Limit {
     /// The limit of `queue`, if it has one.
     ///
     /// # Errors
-    /// If something else is where it would be.
+    /// If its key holds something else.
     pub fn of(store: &Store, queue: &[u8]) -> Result<Option<Limit>, CommandError> {
         if !has_limit(store, queue) {
             return Ok(None);
@@ -170,7 +175,8 @@ impl Limit {
         Ok(Some(Limit { rate, active: number("active")?, per_group: number("per_group")? }))
     }
 
-    /// Limits `queue` so, or no longer, and serves those who wait and may take now. What was taken before counts, as far as it did.
+    /// Sets or removes the limit of `queue`, and serves the waiting clients that may take now. Earlier takes
+    /// keep counting if they counted before.
     ///
     /// # Errors
     /// If `queue` or a key beside it holds something else.
@@ -179,7 +185,7 @@ impl Limit {
         store.peek_as::<List>(queue)?;
         peek_into::<Hash>(store, &keys.limit, &mut Vec::new()).map_err(|_| wrong_type(&keys.limit))?;
         store.peek_as::<ZSet>(&keys.rate).map_err(|_| wrong_type(&keys.rate))?;
-        // One that cannot be read is replaced.
+        // An unreadable limit is replaced.
         let before = Limit::of(store, queue).unwrap_or(None).and_then(|limit| limit.rate);
         store.delete(&keys.limit);
         if let Some(limit) = &limit {
@@ -194,7 +200,7 @@ impl Limit {
         }
         open(store, queue)?;
         got_room(store, queue);
-        // What is kept of groups is to follow.
+        // Let the thread move the groups that the new limit affects.
         let (shard, _) = store.locate(queue);
         let (db, time_ms) = (store.client.db, store.now());
         store.tx.posts.push(Post::Due(JobsDue { time_ms, shard, db, queue: queue.into() }));
@@ -233,8 +239,9 @@ impl Keys {
         Ok(Keys { limit: name(LIMIT), rate: name(RATE) })
     }
 
-    /// All takes count for so much longer, but none for longer than one that happens now. Those that count equally long are one member
-    /// from then on: so their order is that of their numbers.
+    /// Changes the time that all takes count by `by_ms`, but not beyond that of a take that happens now.
+    /// Takes that then count equally long become one member, so that their order remains that of their
+    /// numbers.
     fn shift(&self, store: &mut Store, by_ms: i64, rate: Rate) -> Result<(), CommandError> {
         let Some(takes) = store.peek_as::<ZSet>(&self.rate)? else { return Ok(()) };
         let (now_ms, latest_ms) = (store.now(), rate.until_ms(store.now()));
@@ -255,7 +262,7 @@ impl Keys {
         Ok(())
     }
 
-    /// These takes count until then.
+    /// Notes that these takes count until then.
     fn put(&self, store: &mut Store, takes: &[u8], until_ms: i64) -> Result<(), CommandError> {
         let (key, limits) = (&*self.rate, &store.config().zset);
         store.upsert::<ZSet>(key)?.insert(takes, until_ms as f64, limits);
@@ -265,7 +272,8 @@ impl Keys {
         Ok(())
     }
 
-    /// If the clock was set back, by more than threads differ, takes that seem to come later happen now.
+    /// If the clock was set back by more than threads differ, treats takes that seem to be in the future as
+    /// takes of now.
     fn follow_clock(&self, store: &mut Store, rate: Rate) -> Result<(), CommandError> {
         let last = self.counted(store.peek_as::<ZSet>(&self.rate)?, store.now())?.last;
         let is_ahead =
@@ -273,7 +281,7 @@ impl Keys {
         if is_ahead { self.shift(store, 0, rate) } else { Ok(()) }
     }
 
-    /// When there is room again, if there is none; the thread is told.
+    /// Returns when there is room again, if there is none, and tells the thread.
     fn tell_when_open(
         &self,
         store: &mut Store,
@@ -290,7 +298,7 @@ impl Keys {
         Ok(opens_ms)
     }
 
-    /// Forgets takes that count no more.
+    /// Forgets takes that no longer count.
     fn forget_old(&self, store: &mut Store) -> Result<(), CommandError> {
         let (key, now_ms) = (&*self.rate, store.now());
         let Some(takes) = store.peek_as::<ZSet>(key)? else { return Ok(()) };
@@ -309,7 +317,7 @@ impl Keys {
         Ok(())
     }
 
-    /// What counts at `now_ms`.
+    /// The takes that count at `now_ms`.
     fn counted(&self, takes: Option<ZSetRef<'_>>, now_ms: i64) -> Result<Counted, CommandError> {
         let Some(takes) = takes else { return Ok(Counted::default()) };
         let first = takes.score_range(ScoreBound::Inclusive(f64::NEG_INFINITY), up_to(now_ms)).end;
@@ -326,7 +334,7 @@ fn up_to(now_ms: i64) -> ScoreBound {
     ScoreBound::Inclusive(now_ms as f64)
 }
 
-/// The oldest takes that count, and the newest, each with the time until which they do.
+/// The oldest and the newest takes that count, each with the time until which they do.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     first: Option<(Span, i64)>,
@@ -347,7 +355,7 @@ impl Counted {
     }
 }
 
-/// Takes that follow each other, by their numbers.
+/// Consecutive takes, by their numbers.
 #[derive(Clone, Copy)]
 struct Span {
     first: u64,
@@ -366,20 +374,21 @@ impl Span {
     }
 }
 
-/// How the names of keys begin that lie beside `queue` on its shard, because what decides where the queue lies is their hash tag.
+/// The prefix of the names of keys beside `queue`. They are on its shard, because their hash tag is the part
+/// that determines the queue's shard.
 ///
 /// ```text
 /// mail        {mail}
-/// {eu}mail    {eu}:{eu}mail      where a hash tag or a rule of `colocate` decides
+/// {eu}mail    {eu}:{eu}mail      if a hash tag or a rule of `colocate` decides
 /// ```
 ///
 /// # Errors
-/// If no name does.
+/// If no key can be named beside the queue.
 pub fn beside(store: &Store, queue: &[u8]) -> Result<Vec<u8>, CommandError> {
     beside_in(store.tx.hold.shards().placement(), queue)
 }
 
-/// The same where keys are placed so.
+/// The prefix under this placement of keys.
 pub(super) fn beside_in(placement: &Placement, queue: &[u8]) -> Result<Vec<u8>, CommandError> {
     let part = placement.placing_part(queue);
     if part.is_empty() || part.contains(&b'}') {
@@ -396,22 +405,22 @@ pub(super) fn beside_in(placement: &Placement, queue: &[u8]) -> Result<Vec<u8>, 
     Ok(begin)
 }
 
-/// Whether the key of a limit lies beside the list at `queue`. Quick where none lies on the shard.
+/// Whether there is the key of a limit beside the list at `queue`. Quick if the shard has none.
 #[inline]
 pub fn has_limit(store: &Store, queue: &[u8]) -> bool {
     store.db(store.entered_shard(queue)).queues().is_limited(queue)
 }
 
-/// Whether something limits the list at `queue` for who runs the transaction.
+/// Whether the list at `queue` is limited for this transaction.
 #[inline]
 fn is_limited(store: &Store, queue: &[u8]) -> bool {
     has_limit(store, queue) && !store.tx.keeps_due
 }
 
-/// How many elements may be taken from the list at `queue`, as far as its rate is limited.
+/// How many elements the rate limit allows to take from the list at `queue`.
 ///
 /// # Errors
-/// If what says so cannot be read.
+/// If the limit or its takes cannot be read.
 #[inline]
 pub fn room(store: &Store, queue: &[u8]) -> Result<Room, CommandError> {
     if is_limited(store, queue) { limited_room(store, queue) } else { Ok(Room::ANY) }
@@ -426,10 +435,10 @@ fn limited_room(store: &Store, queue: &[u8]) -> Result<Room, CommandError> {
     Ok(Room(rate.count.saturating_sub(counted.count()).min(u64::MAX - 1)))
 }
 
-/// Counts elements that were taken from the list at `queue`, in which there was such `room`.
+/// Counts elements that were taken from the list at `queue`, which had this `room`.
 ///
 /// # Errors
-/// If [`room`] would have one.
+/// If [`room`] would return one.
 #[inline]
 pub fn took(store: &mut Store, queue: &[u8], room: Room, count: usize) -> Result<(), CommandError> {
     if room == Room::ANY { Ok(()) } else { count_takes(store, queue, count as u64) }
@@ -463,11 +472,11 @@ fn count_takes(store: &mut Store, queue: &[u8], count: u64) -> Result<(), Comman
     Ok(())
 }
 
-/// Brings what was taken up to date with the clock, and serves those who wait if there is room; when there will be, if there is none.
-/// To be called now and then while takes count.
+/// Brings the takes up to date with the clock, and serves waiting clients if there is room. Otherwise returns
+/// when there will be. Call this now and then while takes count.
 ///
 /// # Errors
-/// If what says so cannot be read.
+/// If the limit or its takes cannot be read.
 pub fn open(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, CommandError> {
     let Some(limit) = Limit::of(store, queue)? else { return Ok(None) };
     let (Ok(keys), Some(rate)) = (Keys::of(store, queue), limit.rate) else {
@@ -483,13 +492,13 @@ pub fn open(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, CommandError
     Ok(opens_ms)
 }
 
-/// A limit or what it counts holds something else.
+/// The error for a key of a limit that holds something else.
 fn wrong_type(key: &[u8]) -> CommandError {
     let key = key.escape_ascii();
     CommandError::new(format!("WRONGTYPE {key}, which belongs to the queue's limit, holds something else"))
 }
 
-/// The same of its fields or members.
+/// The error for unreadable fields or members of such a key.
 fn unreadable(key: &[u8]) -> CommandError {
     let key = key.escape_ascii();
     CommandError::new(format!("ERR {key}, which belongs to the queue's limit, was changed by hand: DEL it"))

@@ -13,7 +13,7 @@ use crate::error::CommandError;
 use crate::tx::{Due, Located, Tx};
 use keyspace::Class;
 
-/// Room for the text of [`BesideQueue`], mostly.
+/// The usual length of the text of [`BesideQueue`].
 const NAME_BYTES: usize = 48;
 
 impl Store<'_, '_> {
@@ -45,7 +45,7 @@ impl Store<'_, '_> {
         self.read_record(key).map(RecordRef::value)
     }
 
-    /// The same with its record.
+    /// The record of `key` for a reading command.
     #[inline]
     pub fn read_record(&mut self, key: &[u8]) -> Option<RecordRef<'_>> {
         read_with_buffer(self, key).map(|(record, _)| record)
@@ -54,7 +54,7 @@ impl Store<'_, '_> {
     /// The value of `key` as a `T` for a reading command.
     #[inline]
     pub fn read_as<T: Type>(&mut self, key: &[u8]) -> Result<Option<T::Ref<'_>>, CommandError> {
-        // What is lent borrows the store.
+        // The lent value borrows the store.
         let (shards, keeps_due, now) = (self.tx.hold.shards(), self.tx.keeps_due, self.tx.now);
         let hidden_before = || (shards.hides_due() && !keeps_due).then_some(now);
         match read_with_buffer(self, key) {
@@ -157,8 +157,8 @@ fn upsert_or<'s, T: Type>(
     T::of_mut(record).map(|value| T::at(value, *steady)).ok_or(CommandError::WRONG_TYPE)
 }
 
-/// Computes where `key` is, so that the look-ups to come need not. It is an argument of the running command, or else lives and
-/// stays where it is until that is over.
+/// Computes where `key` is, so that later look-ups need not. It has to be an argument of the running command,
+/// or to stay at its address until the command is over.
 pub fn note_place(store: &mut Store, key: &[u8]) {
     store.located = Located::new(key, store.locate(key));
 }
@@ -172,11 +172,12 @@ pub fn note_beside(store: &mut Store, queue: &[u8], text: &[u8], lens: [usize; 2
     store.beside_queue.text.extend_from_slice(text);
 }
 
-/// Where the keys are that [`note_beside`] named. They are known by their names; [`Located`] knows an argument by its address.
+/// The places of the keys that [`note_beside`] named. They are identified by name, whereas [`Located`]
+/// identifies an argument by its address.
 #[derive(Default)]
 pub(crate) struct BesideQueue {
     text: SmallVec<[u8; NAME_BYTES]>,
-    /// How many bytes of the text each has, 0 for none, and where it is.
+    /// The length of each key in the text, 0 for none, and its place.
     keys: [(usize, (ShardId, u64)); 2],
 }
 
@@ -188,7 +189,7 @@ impl BesideQueue {
     }
 }
 
-/// [`Store::peek_as`] of a type that may be compressed, and is expanded into `buffer` then.
+/// [`Store::peek_as`] for a type that may be compressed; a compressed value is expanded into `buffer`.
 pub fn peek_into<'s, T: Type>(
     store: &'s Store,
     key: &[u8],
@@ -233,22 +234,23 @@ fn read_with_buffer<'s>(
     }
 }
 
-/// Deletes the key if it has expired, or its fields that have. True if the key has expired but stays, hidden.
+/// Deletes the key if it has expired, and expired fields. True if the key has expired but stays, hidden.
 #[inline(always)]
 #[must_use]
 fn expire_if_due(store: &mut Store<'_, '_>, id: ShardId, hash: u64, key: &[u8]) -> bool {
     has_volatile(store, id) && meet(store, id, hash, key, false)
 }
 
-/// The same before `key` is written. A replica whose clients may write also deletes, so that their writes are visible.
+/// Deletes expired data before `key` is written. A replica whose clients may write deletes it, too, so that
+/// their writes are visible.
 #[inline(always)]
 pub(super) fn expire_to_write(store: &mut Store<'_, '_>, id: ShardId, hash: u64, key: &[u8]) {
     let is_hidden = has_volatile(store, id) && meet(store, id, hash, key, true);
     debug_assert!(!is_hidden, "nothing is written where it is hidden");
 }
 
-/// Whether anything in the database can expire. Always inlined: where nothing can, this costs a look-up two loads and
-/// no call.
+/// Whether anything in the database can expire. Always inlined: if nothing can, this costs a look-up two
+/// loads and no call.
 #[inline(always)]
 fn has_volatile(store: &Store<'_, '_>, id: ShardId) -> bool {
     let data = &store.tx.hold.shard(id).dbs[store.client.db as usize];

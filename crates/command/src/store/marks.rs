@@ -1,4 +1,5 @@
-//! What memcached's protocol attaches to an item: flags, and a unique number for each version of its value.
+//! Attaches the marks of memcached's protocol to an item: flags, and a unique number for each version of its
+//! value.
 
 use keyspace::{Marks, RecordRef};
 
@@ -15,8 +16,8 @@ impl Store<'_, '_> {
         });
     }
 
-    /// Records the marks of the item at `key`, if it has any. To be called after an effect that sets its value by a
-    /// command of Redis, which has no marks.
+    /// Records the marks of the item at `key`, if it has any. Call this after an effect that sets its value
+    /// by a command of Redis, which has no marks.
     pub fn effect_of_marks(&mut self, key: &[u8]) {
         if let Some(marks) = self.peek(key).map(RecordRef::marks).filter(|marks| *marks != Marks::default()) {
             self.effect(&[b"DARTER.MARK", key, marks.to_text().as_bytes()]);
@@ -31,7 +32,8 @@ impl Store<'_, '_> {
         }
     }
 
-    /// The number of this version of the value of `key`, for a client that asks; 0 if the key does not exist.
+    /// The number of this version of the value of `key`, for a client that asks for it; 0 if the key does not
+    /// exist.
     pub fn cas(&mut self, key: &[u8]) -> u64 {
         let Some(marks) = self.peek(key).map(RecordRef::marks) else { return 0 };
         if marks.cas > 0 {

@@ -1,17 +1,18 @@
 //! The store as a command sees it: the entered shards as one keyspace.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `lookup` | finds keys and their values, to read, peek or change |
 //! | `storing` | stores and deletes values, and sets when they expire |
 //! | `changes` | announces changes: to watchers, to subscribers of events, as an effect |
-//! | `exchange` | who may find something when another database takes the place of one |
+//! | `exchange` | replaces databases, and finds the waiters to serve |
 //! | `limits` | how many elements may be taken from a queue |
-//! | `queues` | which queues are paused |
-//! | `marks` | what memcached's protocol attaches to an item |
+//! | `queues` | paused queues |
+//! | `marks` | the marks of memcached's protocol |
 //!
-//! Look-ups never return an expired value: an expired record is deleted where a command meets it, as an effect of its
-//! own. On a replica it stays until the primary deletes it, and is hidden from all clients. See [`Due`].
+//! Look-ups never return an expired value: a command that meets an expired record deletes it, as an effect of
+//! its own. On a replica the record stays until the primary deletes it, and is hidden from all clients. See
+//! [`Due`].
 
 mod changes;
 pub(crate) mod exchange;
@@ -33,7 +34,7 @@ use crate::tx::{Due, Located, Tx};
 pub struct Store<'a, 't> {
     /// The transaction.
     pub tx: &'a mut Tx<'t>,
-    /// The client, which says what database is selected.
+    /// The client, with the selected database.
     pub client: Client,
     pub(crate) located: Located,
     pub(crate) beside_queue: lookup::BesideQueue,
@@ -68,7 +69,7 @@ impl<'a, 't> Store<'a, 't> {
         &mut self.tx.hold.shard_mut(id).random
     }
 
-    /// The entered shards, ascending: what commands on whole databases work on.
+    /// The entered shards, ascending, for commands on whole databases.
     pub fn entered(&self) -> SmallVec<[ShardId; 8]> {
         self.tx.hold.entered().into()
     }
@@ -83,7 +84,7 @@ impl<'a, 't> Store<'a, 't> {
         &self.tx.hold.shard(id).dbs[self.client.db as usize]
     }
 
-    /// The selected database on shard `id`, to be changed.
+    /// The selected database on shard `id`, for changes.
     #[inline]
     pub fn db_mut(&mut self, id: ShardId) -> &mut Db {
         let db = self.client.db as usize;

@@ -1,4 +1,5 @@
-//! Paused and limited queues: whoever takes from one finds it empty. Commands of a primary or a journal take from it all the same.
+//! Paused and limited queues, which look empty to commands that take from them. Commands of a primary or a
+//! journal take from them nevertheless.
 
 use ds::list::{End, List};
 use ds::zset::ZSet;
@@ -11,7 +12,7 @@ use crate::change::Change;
 use crate::error::CommandError;
 use crate::task::{Client, JobsDue, Post};
 
-/// The limit of known queues is reached.
+/// The limit of known queues has been reached.
 const TOO_MANY_QUEUES: CommandError = CommandError::fixed(
     "ERR as many queues are known as queues-max allows; raise it, or resume queues that are not needed",
 );
@@ -23,8 +24,8 @@ pub fn is_paused(store: &Store, key: &[u8]) -> bool {
     store.db(id).queues().is_paused(hash, key) && !store.tx.keeps_due
 }
 
-/// Pauses the queue at `key`, whether or not it has elements, or resumes it and serves its waiters. Records the effect.
-/// False if it was so already.
+/// Pauses the queue at `key`, whether or not it has elements, or resumes it and serves its waiters. Records
+/// the effect. False if this changes nothing.
 pub fn pause(store: &mut Store, key: &[u8], is_paused: bool) -> Result<bool, CommandError> {
     let (id, hash) = store.locate(key);
     let has_changed = store.db_mut(id).pause_queue(hash, key, is_paused).ok_or(TOO_MANY_QUEUES)?;
@@ -38,7 +39,8 @@ pub fn pause(store: &mut Store, key: &[u8], is_paused: bool) -> Result<bool, Com
     Ok(has_changed)
 }
 
-/// Jobs of the queue at `key` are put or leased: it is shown as a queue from now on, whatever its name.
+/// Notes that the queue at `key` has jobs that were put or leased, so that it is shown as a queue regardless
+/// of its name.
 #[cold]
 pub fn know_jobs(store: &mut Store, key: &[u8]) {
     let (id, hash) = store.locate(key);
@@ -57,9 +59,9 @@ pub fn is_closed(store: &Store, key: &[u8]) -> bool {
     is_paused(store, key) || limits::room(store, key).is_ok_and(Room::is_none)
 }
 
-/// The list at `key` and how many elements may be taken from it; whoever takes some says how many ([`took`](limits::took)).
-/// `None` if it is a queue that is paused, or whose rate is reached. The list itself knows whether it is paused, so that
-/// other lists need no look-up among the queues.
+/// The list at `key` and how many elements may be taken from it; the caller has to report its takes
+/// ([`took`](limits::took)). `None` if it is a queue that is paused, or whose rate is reached. The list
+/// itself knows whether it is paused, so that other lists need no look-up among the queues.
 #[inline(always)]
 pub fn take_from_list<'s>(
     store: &'s mut Store,
@@ -75,7 +77,7 @@ pub fn take_from_list<'s>(
     Ok(list.filter(is_open).map(|list| (list, room)))
 }
 
-/// The value of `key` as a `T`, to take from it: `None` if it is a paused queue.
+/// The value of `key` as a `T`, to take from it. `None` if it is a paused queue.
 #[inline]
 pub fn take_from<'s, T: InPlace>(
     store: &'s mut Store,
@@ -87,13 +89,14 @@ pub fn take_from<'s, T: InPlace>(
     store.write_as::<T>(key)
 }
 
-/// Whether jobs of some sorted sets join their queues by themselves; quick.
+/// Whether jobs of any sorted set are moved to their queues when due; quick.
 #[inline]
 pub fn are_any_promoted(store: &Store) -> bool {
     store.config().promotes || store.tx.hold.shards().queues().promotions().are_any()
 }
 
-/// Something was added to the sorted set `key`: if it has jobs that join their queues by themselves, and the first is due soon, the thread hears of it.
+/// Called after an addition to the sorted set `key`. If its jobs are moved when due, and the first is due
+/// soon, tells the thread.
 #[cold]
 pub fn note_promoted(store: &mut Store, key: &[u8]) {
     let (shard, hash) = store.locate(key);
@@ -111,7 +114,8 @@ pub fn note_promoted(store: &mut Store, key: &[u8]) {
     }
 }
 
-/// Elements are about to be popped from one end of `key`, to leave the store: if it is a queue of Sidekiq's, it is remembered who has them.
+/// Called before elements are popped from one end of `key` and leave the store. If it is a queue of
+/// Sidekiq's, notes which client has them.
 #[cold]
 pub fn note_pops(store: &mut Store, key: &[u8], end: End, count: usize) {
     if store.tx.keeps_due || is_paused(store, key) {
@@ -123,7 +127,8 @@ pub fn note_pops(store: &mut Store, key: &[u8], end: End, count: usize) {
     store.db_mut(shard).note_pops((hash, key), (end, room.fit(count)), by);
 }
 
-/// Elements were pushed to the tail of `key`: if it is a queue of Sidekiq's, they are put back there by who had popped them.
+/// Called after elements were pushed to the tail of `key`. If it is a queue of Sidekiq's, notes that the
+/// clients that had popped them put them back.
 #[cold]
 pub fn note_put_back(store: &mut Store, key: &[u8], elements: &[&[u8]]) {
     let (shard, hash) = store.locate(key);
@@ -131,7 +136,8 @@ pub fn note_put_back(store: &mut Store, key: &[u8], elements: &[&[u8]]) {
     store.db_mut(shard).queues_mut().note_put_back((hash, key), elements, at_ms);
 }
 
-/// A member is added to the set `key`, or was there already: if that is the set of Sidekiq's processes, one of them says that it lives.
+/// Called when a member is added to the set `key`, even if it was there before. If that is the set of
+/// Sidekiq's processes, notes that the process lives.
 #[cold]
 pub fn note_beat(store: &mut Store, key: &[u8], identity: &[u8]) {
     if (key == b"processes" || key.ends_with(b":processes")) && !store.tx.keeps_due {

@@ -1,8 +1,8 @@
 //! Stores and deletes values, and sets when they expire.
 //!
-//! Functions that a command calls for its own change neither announce it nor record an effect: the command does that
-//! (`changes.rs`). Changes that no command asked for, because time has passed or memory is needed, are announced and
-//! recorded here.
+//! Functions that a command calls for its own change neither announce it nor record an effect: the command
+//! does that (`changes.rs`). Changes that no command asked for, because time has passed or memory is needed,
+//! are announced and recorded here.
 
 use ds::random::Random;
 use keyspace::access;
@@ -17,20 +17,21 @@ use crate::garbage::Garbage;
 use crate::task::Post;
 use keyspace::Class;
 
-/// Fields in one `HDEL` that is recorded as an effect.
+/// The most fields in one `HDEL` that is recorded as an effect.
 const EFFECT_FIELDS_MAX: usize = 1024;
-/// Values of more elements than this are freed outside the shards.
+/// Values with more elements than this are freed outside the shards.
 const FREED_IN_PLACE_MAX: usize = 64;
-/// The same in bytes: returning more to the system takes long.
+/// Larger lists and strings are freed outside the shards, too: returning more memory to the system takes
+/// long.
 const FREED_IN_PLACE_BYTES_MAX: usize = 1 << 20;
 
 impl Store<'_, '_> {
-    /// Stores `value` under `key`, replaces what was there, and removes the expiry.
+    /// Stores `value` under `key`, replaces the previous value, and removes the expiry.
     pub fn set(&mut self, key: &[u8], value: Value) {
         self.replace(key, value, None);
     }
 
-    /// Stores `value` under `key` with this expiry, and replaces what was there.
+    /// Stores `value` under `key` with this expiry, and replaces the previous value.
     pub fn replace(&mut self, key: &[u8], value: Value, expiry: Option<UnixMs>) {
         let (id, hash) = self.locate(key);
         expire_to_write(self, id, hash, key);
@@ -54,8 +55,8 @@ impl Store<'_, '_> {
         self.db_mut(id).set_expiry_if_changed(hash, key, expiry);
     }
 
-    /// Stores a string under `key`, replaces what was there, and reuses its block where possible. The hot path of
-    /// `SET`.
+    /// Stores a string under `key`, replaces the previous value, and reuses its block if possible. The hot
+    /// path of `SET`.
     #[inline]
     pub fn set_string(&mut self, key: &[u8], bytes: &[u8], expiry: Option<UnixMs>) {
         let (id, hash) = self.locate(key);
@@ -96,12 +97,13 @@ impl Store<'_, '_> {
         }
     }
 
-    /// `key` was created: if clients wait for it, they are served when the transaction is complete.
+    /// Notes that `key` was created: clients that wait for it are served when the transaction is complete.
     fn mark_ready(&mut self, id: ShardId, key: &[u8]) {
         self.push_ready(id, key, false, false);
     }
 
-    /// `old`, the value of `key`, is gone: clients that read a stream in a group may wait for that.
+    /// Notes that `old`, the value of `key`, is gone: clients that read a stream in a group may wait for
+    /// that.
     fn mark_lost(&mut self, id: ShardId, key: &[u8], old: ValueRef<'_>) {
         if old.kind() == Kind::Stream {
             self.push_ready(id, key, true, false);
@@ -120,13 +122,14 @@ impl Store<'_, '_> {
         }
     }
 
-    /// `key` has got more elements: if clients wait for them, they are served when the transaction is complete.
+    /// Notes that `key` has more elements: clients that wait for them are served when the transaction is
+    /// complete.
     #[inline]
     pub fn got_more(&mut self, key: &[u8]) {
         self.mark_ready(self.entered_shard(key), key);
     }
 
-    /// Sets the access word of `key`, after it was stored anew.
+    /// Sets the access word of `key`, after it was stored again.
     pub fn set_access(&mut self, key: &[u8], access: u32) {
         let (id, hash) = self.locate(key);
         if let Some(mut record) = self.db_mut(id).find_mut(hash, key) {
@@ -272,19 +275,19 @@ impl Store<'_, '_> {
                 self.free(value);
             }
         }
-        // Redis does not count it.
+        // Redis does not count this change.
         tell(self, key, Change::new(class, event).times(0));
         effect_of_time(self, &[b"DEL", key]);
     }
 }
 
-/// Commands that take from the queue at `key` may find something that they did not find before, whatever its list has: they
-/// are served when the transaction is complete.
+/// Notes that commands that take from the queue at `key` may find something that they did not find before,
+/// regardless of its list: they are served when the transaction is complete.
 pub fn got_room(store: &mut Store, key: &[u8]) {
     store.push_ready(store.entered_shard(key), key, false, true);
 }
 
-/// Records that a record's value was replaced. If LFU counts uses, `touch` says whether this is one.
+/// Records that a record's value was replaced. `touch` says whether this is a use that LFU counts.
 #[inline]
 fn note_overwriting(record: &mut RecordMut, config: &Config, now: UnixMs, touch: bool, random: &mut Random) {
     if touch || config.lfu.is_none() {

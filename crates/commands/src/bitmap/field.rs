@@ -122,7 +122,7 @@ fn read(ctx: &mut Ctx, operations: &[Operation]) -> CommandResult {
     Ok(())
 }
 
-/// Runs operations, some of which write. The string is extended to at least `length` bytes.
+/// Runs operations that include writes. The string is extended to at least `length` bytes.
 fn write(ctx: &mut Ctx, operations: &[Operation], length: usize) -> CommandResult {
     let key = ctx.args[1];
     let bytes = ctx.store.upsert::<Str>(key)?.make_mut();
@@ -140,7 +140,7 @@ fn write(ctx: &mut Ctx, operations: &[Operation], length: usize) -> CommandResul
                 ctx.reply.int(old);
                 continue;
             }
-            // An unsigned field takes a negative number for the large one of the same bits.
+            // In an unsigned field, a negative number stands for the large one with the same bits.
             Action::Set(value) if !field.signed => (i128::from(value as u64), true),
             Action::Set(value) => (i128::from(value), true),
             Action::Add(increment) => (i128::from(old) + i128::from(increment), false),
@@ -157,20 +157,20 @@ fn write(ctx: &mut Ctx, operations: &[Operation], length: usize) -> CommandResul
     if count > 0 {
         ctx.changed(key, Change::new(Class::String, "setbit").times(count));
     } else if grows {
-        // Redis tells nobody of a string that only grew, because no operation was done.
+        // Redis announces nothing if a string only grew, because no operation was performed.
         ctx.changed(key, Change::NONE);
     }
     Ok(())
 }
 
-/// What happens to a number that does not fit.
+/// The treatment of a number that does not fit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overflow {
     /// Its lower bits are kept.
     Wrap,
     /// The nearest number that fits is taken.
     Saturate,
-    /// Nothing is done.
+    /// The operation is skipped.
     Fail,
 }
 

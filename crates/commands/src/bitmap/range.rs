@@ -36,7 +36,7 @@ pub(super) const BITCOUNT: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The arguments are looked at only if there is a string, as in Redis 7.2.
+/// The arguments are parsed only if there is a string, as in Redis 7.2.
 fn bitcount(ctx: &mut Ctx) -> CommandResult {
     let Some(string) = ctx.store.read_as::<Str>(ctx.args[1])? else {
         ctx.reply.int(0);
@@ -46,7 +46,7 @@ fn bitcount(ctx: &mut Ctx) -> CommandResult {
         [] => Range::ALL,
         [start, end] => Range::parse(start, Some(end), None)?,
         [start, end, unit] => {
-            // A wrong end is told before a wrong unit here, after it by BITPOS.
+            // BITCOUNT reports an invalid end before an invalid unit; BITPOS does it the other way round.
             let range = Range::parse(start, Some(end), None)?;
             if range.is_reversed() { range } else { Range::parse(start, Some(end), Some(unit))? }
         }
@@ -103,7 +103,7 @@ fn bitpos(ctx: &mut Ctx) -> CommandResult {
         _ => return Err(CommandError::new("ERR The bit argument must be 1 or 0.")),
     };
     let Some(string) = ctx.store.read_as::<Str>(ctx.args[1])? else {
-        // A missing key is an endless row of zeros, whatever the range.
+        // A missing key is an endless row of zeros, regardless of the range.
         ctx.reply.int(if wanted { -1 } else { 0 });
         return Ok(());
     };
@@ -116,7 +116,7 @@ fn bitpos(ctx: &mut Ctx) -> CommandResult {
     };
     let (bytes, mut pace) = (string.bytes(), Pace::new(ctx.host));
     let position = range.bits(bytes.len()).and_then(|(first, last)| {
-        // Without an end, the string goes on with zeros.
+        // Without an end, zeros follow the string.
         let beyond = (!wanted && range.end.is_none()).then_some(last + 1);
         find(&bytes, wanted, first, last, &mut pace).or(beyond)
     });
@@ -161,10 +161,10 @@ impl Range {
     }
 }
 
-/// Bytes that are looked at at a time.
+/// Bytes that are read at a time.
 const PART_BYTES: usize = 64 * 1024;
 
-/// How many bits from `first` to `last` are set.
+/// The number of bits that are set from `first` to `last`.
 fn count_ones(bytes: &[u8], first: u64, last: u64, pace: &mut Pace<'_>) -> u64 {
     let whole = &bytes[(first / 8) as usize..=(last / 8) as usize];
     let mut ones = 0;
@@ -174,7 +174,7 @@ fn count_ones(bytes: &[u8], first: u64, last: u64, pace: &mut Pace<'_>) -> u64 {
         ones += rest.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>();
         pace.bytes(part.len());
     }
-    // What the first and the last byte have outside the range is taken off again.
+    // Subtract the bits of the first and the last byte that are outside the range.
     let before = u16::from(bytes[(first / 8) as usize]) >> (8 - first % 8);
     let after = bytes[(last / 8) as usize] & (0x7f >> (last % 8));
     ones - u64::from(before.count_ones()) - u64::from(after.count_ones())

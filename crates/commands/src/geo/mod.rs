@@ -42,13 +42,13 @@ fn parse_point(longitude: &[u8], latitude: &[u8]) -> Result<Point, CommandError>
     Err(CommandError::new(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}")))
 }
 
-/// A distance as replies have it: four decimals, halves rounded up.
+/// A distance as it is shown in replies: four decimals, halves rounded up.
 fn distance_text(distance: f64) -> String {
     let parts = (distance * 10_000.0).round() as u64;
     format!("{}.{:04}", parts / 10_000, parts % 10_000)
 }
 
-/// A coordinate as replies have it: up to 17 decimals.
+/// A coordinate as it is shown in replies: up to 17 decimals.
 fn coordinate_text(degrees: f64) -> String {
     let text = format!("{degrees:.17}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

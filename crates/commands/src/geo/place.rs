@@ -1,4 +1,4 @@
-//! Adds places, and tells where they are.
+//! Adds places, and returns their positions.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -140,7 +140,7 @@ pub(super) fn reply_point(ctx: &mut Ctx, point: Point) {
     ctx.reply.double_text(&coordinate_text(point.latitude));
 }
 
-/// Replies with an array: what `answer` writes for each member of the command.
+/// Replies with an array of the results that `answer` writes for the members of the command.
 fn each_place(ctx: &mut Ctx, mut answer: impl FnMut(&mut Ctx, Option<Point>)) -> CommandResult {
     let key = ctx.args[1];
     let _ = ctx.store.read_as::<ZSet>(key)?;

@@ -227,7 +227,7 @@ impl GeoCommand {
     }
 }
 
-/// What is asked for.
+/// The request.
 #[derive(Default)]
 struct Query<'a> {
     /// The centre; `None` if it is a member of a set that does not exist.
@@ -239,7 +239,7 @@ struct Query<'a> {
     with_distance: bool,
     with_hash: bool,
     with_coordinates: bool,
-    /// Any members in the area will do (`ANY`), not only the nearest.
+    /// Whether any members in the area will do (`ANY`), not only the nearest.
     any: bool,
     count: Option<usize>,
     order: Option<Order>,
@@ -266,7 +266,7 @@ pub(super) struct Found {
     pub(super) member: Vec<u8>,
     pub(super) score: f64,
     pub(super) place: Point,
-    /// In the requested unit, once the search is complete.
+    /// The distance in the requested unit, once the search is complete.
     pub(super) distance: f64,
 }
 
@@ -478,7 +478,7 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    /// The order of the reply; `None`: as they are found.
+    /// The order of the reply; `None`: the order in which members are found.
     fn order(&self) -> Option<Order> {
         self.order.or((self.count.is_some() && !self.any).then_some(Order::Ascending))
     }

@@ -10,7 +10,7 @@ use super::search::{Found, GeoCommand, Order};
 use crate::keys::rebuild;
 use crate::zset::put_result;
 
-/// Sorts by distance, at least so far that the first `wanted` are in order.
+/// Sorts by distance, at least so far that the first `wanted` members are in order.
 pub(super) fn sort(found: &mut [Found], wanted: usize, order: Option<Order>, pace: &mut Pace<'_>) {
     let Some(order) = order else { return };
     let mut compare = |a: &Found, b: &Found| {
@@ -48,6 +48,7 @@ pub(super) fn store(
     }
     let event = if kind == GeoCommand::SearchStore { "geosearchstore" } else { "georadiusstore" };
     let change = Change::new(Class::ZSet, event).times(found.len());
-    // Not the request: another store might calculate distances a little differently, or put equal ones in another order.
+    // The effect is not the request: another store might calculate distances a little differently, or order
+    // equal ones differently.
     put_result(ctx, target, result, change, |store| rebuild::record(store, target))
 }

@@ -155,7 +155,7 @@ pub(super) const HSETEX: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What happens to the expiry of fields that are set.
+/// The effect on the expiry of fields that are set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expiry {
     Gone,

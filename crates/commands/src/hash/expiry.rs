@@ -71,12 +71,12 @@ pub(super) const HPEXPIREAT: Entry = Entry {
 #[derive(Clone, Copy)]
 pub(super) struct Unit {
     pub(super) ms: i64,
-    /// Since 1970 rather than from now.
+    /// Whether times count from 1970 rather than from now.
     pub(super) is_absolute: bool,
 }
 
 impl Unit {
-    /// The point in time that `arg` says.
+    /// The point in time that `arg` names.
     pub(super) fn parse(self, ctx: &Ctx, arg: &[u8]) -> Result<UnixMs, CommandError> {
         let number = parse_i64(arg)?;
         if number < 0 {
@@ -88,7 +88,7 @@ impl Unit {
     }
 }
 
-/// The fields that follow the word `FIELDS` and their number, with which `args` begin.
+/// Parses the fields after the word `FIELDS` and their number, with which `args` begin.
 pub(super) fn parse_fields<'a>(
     args: &'a [&'a [u8]],
     not_a_number: &'static str,
@@ -306,7 +306,7 @@ fn hpersist(ctx: &mut Ctx) -> CommandResult {
 mod tests {
     use command::{Local, Post};
 
-    /// A hash of which `a` expires in a second and `b` in two.
+    /// A hash whose field `a` expires in a second and `b` in two.
     fn local() -> Local {
         let mut local = Local::new(crate::FAMILIES);
         for line in ["HSET h a 1 b 2", "HPEXPIRE h 1000 FIELDS 1 a", "HPEXPIRE h 2000 FIELDS 1 b"] {

@@ -56,7 +56,7 @@ fn hmset(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Sets the fields from argument 2 on; returns how many are new.
+/// Sets the fields, beginning at argument 2. Returns how many are new.
 fn set_all(ctx: &mut Ctx) -> Result<i64, CommandError> {
     let key = ctx.args[1];
     let (pairs, []) = ctx.args[2..].as_chunks::<2>() else {
@@ -214,7 +214,7 @@ fn hincrbyfloat(ctx: &mut Ctx) -> CommandResult {
     hash.set_keeping_expiry(field, &text, limits);
     let expires = hash.lend().expiry(field).is_some();
     drop(hash);
-    // The sum, so that whoever repeats this need not add in the same way.
+    // The effect is the sum, so that a replay need not add in the same way.
     let effect: &[&[u8]] = match expires {
         true => &[b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1", field, &text],
         false => &[b"HSET", key, field, &text],

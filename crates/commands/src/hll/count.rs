@@ -106,7 +106,7 @@ fn pfcount(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Merging the registers of a key takes about as long as so many usual steps.
+/// Merging the registers of a key takes about as long as this many usual steps.
 const STEPS_PER_KEY: usize = 64;
 
 /// The merged registers of all keys of the command, and whether one of them is dense.

@@ -58,8 +58,8 @@ fn pfdebug(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Counts the conversion of a HyperLogLog to the dense form. Clients that watch the key are not told: the value is the
-/// same.
+/// Counts the conversion of a HyperLogLog to the dense form. Clients that watch the key are not told, because
+/// the value stays the same.
 fn note_dense(ctx: &mut Ctx, key: &[u8], was_sparse: bool) {
     if was_sparse {
         ctx.store.changed(key, Change::UNNAMED.untold(), &[b"PFDEBUG", b"TODENSE", key]);
@@ -83,7 +83,7 @@ pub(super) const PFSELFTEST: Entry = Entry {
 
 /// Elements that `PFSELFTEST` adds.
 const TESTED_ELEMENTS: u64 = 100_000;
-/// How far an estimate may be off: six standard errors.
+/// The largest error allowed for an estimate: six standard errors.
 const ERROR_MAX: f64 = 6.0 * 1.04 / 128.0;
 
 fn pfselftest(ctx: &mut Ctx) -> CommandResult {

@@ -26,13 +26,14 @@ pub(super) const DBSIZE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// Holds no shard. The count includes what the client itself has done, also in the current transaction. If replies wait
-/// for what they show, this one waits for everything that was committed before.
+/// Holds no shard. The count includes the client's own changes, even those of the current transaction. If
+/// replies wait for the changes they show, this one waits for all changes that were committed before.
 fn dbsize(ctx: &mut Ctx) -> CommandResult {
     let tallies = ctx.store.tx.hold.shards().tallies(ctx.store.client.db);
     let count: u64 = tallies.map(|tally| tally.keys.get()).sum();
     if ctx.store.tx.holds_replies {
-        // After the counting: what was counted was committed before, but for what is changing at this moment.
+        // Read this after counting: counted changes were committed before, except for those in progress right
+        // now.
         let newest = ctx.host.newest_slice();
         ctx.store.tx.seen = ctx.store.tx.seen.max(newest);
     }
@@ -116,13 +117,13 @@ fn check_flush_option(ctx: &Ctx) -> Result<(), CommandError> {
 /// Empties database `db` on shard `id`.
 fn flush(store: &mut Store, id: ShardId, db: u32) {
     let tx = &mut *store.tx;
-    // To look into a shard that nobody has used would create it.
+    // Looking into an unused shard would create it.
     if !tx.hold.shards().is_used(id) {
         return;
     }
     let (placement, now) = (tx.hold.shards().placement(), tx.now);
     let shard = tx.hold.shard_mut(id);
-    // A snapshot may have something to do with an empty one yet, too.
+    // Leave an empty database in place: a snapshot of it may still be running.
     let Some(data) = shard.dbs.used(db as usize) else { return };
     if data.is_empty() && data.queues().is_empty() {
         return;
@@ -161,7 +162,7 @@ fn swapdb(ctx: &mut Ctx) -> CommandResult {
     let (one, other) = (index(ctx.args[1], "first")?, index(ctx.args[2], "second")?);
     let (Some(one), Some(other)) = (one, other) else { return Err(CommandError::DB_OUT_OF_RANGE) };
     let ids = ctx.store.entered();
-    // One change in all, also of a database with itself.
+    // The whole swap counts as one change, even that of a database with itself.
     ctx.store.tx.hold.shard_mut(ids[0]).stats.changes.add(1);
     if one != other {
         for id in ids {
@@ -173,8 +174,8 @@ fn swapdb(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Swaps two databases on shard `id`. Tells clients that watch a key in either, and serves clients that wait in one of
-/// them for what it has now, or for the end of a stream.
+/// Swaps two databases on shard `id`. Tells clients that watch a key in either, and serves clients that wait
+/// in one of them for data that it now has, or for the end of a stream.
 fn swap(ctx: &mut Ctx, id: ShardId, one: u32, other: u32) {
     let tx = &mut *ctx.store.tx;
     let (placement, now) = (tx.hold.shards().placement(), tx.now);

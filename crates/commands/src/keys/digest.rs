@@ -1,5 +1,5 @@
-//! Redis' `DEBUG DIGEST`: 20 bytes that are equal for two stores with the same data, and differ, as good as always, for
-//! others.
+//! Redis' `DEBUG DIGEST`: 20 bytes that are equal for two stores with the same data, and almost certainly
+//! differ for others.
 //!
 //! The order of keys in a database, fields in a hash and members in a set does not matter: to `xor` data into a digest
 //! is to xor their SHA-1 into it; to `mix` data in is to do that, and then to replace the digest by its own SHA-1.
@@ -59,7 +59,8 @@ fn add_record(digest: &mut Digest, record: RecordRef<'_>) {
         ValueRef::Set(set) => set.iter().for_each(|member| xor(digest, &member)),
         ValueRef::ZSet(zset) => zset.iter().for_each(|(member, score)| {
             let mut text = Vec::new();
-            // Without the sign of a zero, which small sets do not have: a large one may come back as such from a snapshot.
+            // Adding 0.0 removes the sign of a zero, which small sets do not have: a large set may come back
+            // from a snapshot as a small one.
             ds::num::format_f64_17g(score + 0.0, &mut text);
             xor(digest, &mixed([&member, &text]));
         }),
@@ -67,7 +68,7 @@ fn add_record(digest: &mut Digest, record: RecordRef<'_>) {
             hash.iter().for_each(|(field, value)| xor(digest, &mixed([field, &value.bytes()])));
             hash.expiries().for_each(|(field, at_ms)| xor(digest, &mixed([field, &at_ms.to_be_bytes()])));
         }
-        // Its groups are no part of the digest.
+        // Its groups are not part of the digest.
         ValueRef::Stream(stream) => {
             for (id, fields) in stream.log.range(StreamId::MIN, StreamId::MAX) {
                 mix(digest, format!("{}.{}", id.ms, id.seq).as_bytes());
@@ -109,7 +110,7 @@ mod tests {
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The digests are those that redis-server 7.0.15 answers for the same requests.
+    /// The expected digests are the replies of redis-server 7.0.15 to the same requests.
     #[test]
     fn digests_are_those_of_redis() {
         let mut local = Local::new(crate::FAMILIES);

@@ -1,4 +1,4 @@
-//! `DUMP` and `RESTORE`: a value as bytes that another server accepts.
+//! `DUMP` and `RESTORE`: convert values to bytes that another server accepts, and back.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -96,7 +96,7 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
     let encoded = rdb::open_payload(payload).ok_or(BAD_CHECKSUM)?;
     let value = read(encoded, ctx.store.config()).ok_or(BAD_DATA)?;
     let base = if options.absolute { 0 } else { ctx.store.now() };
-    // The sum may be beyond all time, and is then before it, as in Redis.
+    // The sum may overflow and wrap to a time in the past, as in Redis.
     let expiry = (ttl > 0).then(|| ttl.wrapping_add(base));
     ctx.reply.ok();
     let (is_past, now) = (|time| ctx.store.is_past(time), ctx.store.now());
@@ -108,7 +108,7 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
         ctx.store.free(old.into_value());
     }
     ctx.store.replace(key, value, expiry);
-    // Before anybody looks into a hash, which takes out the fields that are due.
+    // State the effect before any command reads the hash and deletes the fields that are due.
     ctx.store.changed_with(key, Change::new(Class::Generic, "restore"), |store| {
         let expiry = expiry.unwrap_or(0).to_string();
         store.effect(&[b"RESTORE", key, expiry.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(local.line("OBJECT FREQ k"), ":5\r\n");
     }
 
-    /// Restores what is dumped of `from` as `to`.
+    /// Dumps `from`, and restores it as `to`.
     fn carry_over(local: &mut Local, from: &str, to: &str) {
         let dumped = local.reply(Proto::Resp2, &[b"DUMP", from.as_bytes()]);
         let start = dumped.iter().position(|byte| *byte == b'\n').expect("a bulk") + 1;
@@ -230,7 +230,7 @@ mod tests {
         }
         for key in ["s", "empty"] {
             carry_over(&mut local, key, "copy");
-            // That a consumer was never active is not dumped.
+            // A dump does not say that a consumer was never active.
             let mut state = |key: &str| {
                 let state = local.line(&format!("XINFO STREAM {key} FULL COUNT 0"));
                 let now = format!(":{}\r\n", local.now);

@@ -1,7 +1,8 @@
-//! DARTER.MARK: the effect that sets what memcached's protocol attaches to an item.
+//! DARTER.MARK: the effect that attaches the marks of memcached's protocol to an item.
 //!
-//! Redis' protocol has no command for flags and cas numbers. Without them in the journal, clients of memcached's
-//! protocol would get other values back than they stored, because libraries say in the flags how a value is encoded.
+//! Redis' protocol has no command for flags and cas numbers. Without them in the journal, clients of
+//! memcached's protocol would get back other values than they stored, because libraries use the flags for a
+//! value's encoding.
 
 use command::Flag::*;
 use command::KeyFlag::*;

@@ -19,7 +19,7 @@ pub(super) const OBJECT: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The part of their entries that the subcommands about a key share.
+/// The common part of the subcommands about a key.
 const SUBCOMMAND: Entry = Entry {
     since: "2.2.3",
     group: Group::Generic,
@@ -143,7 +143,7 @@ mod tests {
     use keyspace::Lfu;
     use resp::{Output, Proto};
 
-    /// Where the clock of a transcript goes on, it may come to the next second between two steps.
+    /// In a transcript the clock moves, and may reach the next second between two steps.
     #[test]
     fn keys_are_idle_since_they_were_used() {
         let mut local = Local::new(crate::FAMILIES);

@@ -19,7 +19,7 @@ use shard::ShardId;
 /// The size of a block: numbers, and bytes of values.
 const BLOCK: u64 = 2 * 1024;
 const BLOCK_BYTES: u64 = 4 << 20;
-/// The least that a key takes in addition to its name and its value.
+/// The least memory that a key takes in addition to its name and its value.
 const ENTRY_BYTES_MIN: u64 = 16;
 
 /// The keys `prefix:0` to `prefix:count-1`.
@@ -28,20 +28,20 @@ pub struct Population {
     db: u32,
     prefix: Vec<u8>,
     count: u64,
-    /// The values are cut or padded with zeros to this size.
+    /// The size to which values are cut or padded with zeros.
     pub value_bytes: Option<usize>,
-    /// The most memory that may be in use: `maxmemory`, or what the machine has.
+    /// The most memory that may be in use: `maxmemory`, or the memory of the machine.
     bytes_max: u64,
-    /// Not all keys fit into memory.
+    /// Whether not all keys fit into memory.
     lacks_room: AtomicBool,
-    /// Nobody waits for the result any more.
+    /// Whether the client no longer waits for the result.
     is_given_up: AtomicBool,
 }
 
-/// The work that one thread has left.
+/// The remaining work of one thread.
 pub struct Share {
     population: Arc<Population>,
-    /// The client that waits for it.
+    /// The client that waits for the result.
     pub asker: Client,
     /// The next number.
     next: u64,
@@ -55,7 +55,7 @@ impl Share {
         Share { population, asker, next: 0, by_shard: Vec::new() }
     }
 
-    /// Nobody waits for the result any more: all threads stop.
+    /// The client no longer waits for the result: makes all threads stop.
     pub fn give_up(&self) {
         self.population.is_given_up.store(true, Ordering::Relaxed);
     }
@@ -116,7 +116,7 @@ impl Population {
         Ok(Population { db, prefix: prefix.to_vec(), count, value_bytes, bytes_max, lacks_room, is_given_up })
     }
 
-    /// Creates the keys in the shards `ids`, all of which are entered, at once.
+    /// Creates the keys in the shards `ids`, which are all entered at once.
     pub fn fill(&self, tx: &mut Tx, ids: &[ShardId]) -> CommandResult {
         let placement = tx.hold.shards().placement();
         for start in (0..self.count).step_by(self.block() as usize) {

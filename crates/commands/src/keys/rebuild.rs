@@ -1,14 +1,15 @@
-//! The commands that build a value from nothing: the effect of a command that might have another result when it is
-//! replayed.
+//! The commands that build a value from scratch: the effect of a command that might have another result when
+//! it is replayed.
 
 use command::Store;
 use ds::zset::ZSetRef;
 use keyspace::{UnixMs, ValueRef};
 
-/// Elements added by one command.
+/// The most elements that one command adds.
 const ELEMENTS_PER_COMMAND_MAX: usize = 64;
 
-/// Records as effects what builds the value of `key`, and replaces what the key held: for `Store::changed_with`.
+/// Records the commands that build the value of `key`, and replace the previous one, as effects: for
+/// `Store::changed_with`.
 pub fn record(store: &mut Store, key: &[u8]) {
     let Some(record) = store.peek(key) else { return };
     let commands = commands(key, record.value(), record.expiry());

@@ -1,7 +1,7 @@
 //! Renames keys, copies them, and moves them to another database.
 //!
-//! The effect is the command itself, whichever shards the keys are in: its size does not depend on the size of the
-//! value.
+//! The effect is the command itself, regardless of the shards of its keys: its size does not depend on the
+//! size of the value.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -82,7 +82,7 @@ fn rename_key(ctx: &mut Ctx, overwrite: bool) -> Result<bool, CommandError> {
     Ok(true)
 }
 
-/// Stores a value under `key`. To Redis, which deletes what was there, the key is new in any case.
+/// Stores a value under `key`. To Redis, which deletes the previous value, the key is always new.
 fn replace_as_new(ctx: &mut Ctx, key: &[u8], value: Value, expiry: Option<UnixMs>) {
     let is_there = ctx.store.write(key).is_some();
     ctx.store.replace(key, value, expiry);

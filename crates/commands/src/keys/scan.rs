@@ -8,15 +8,16 @@ use command::{
 use ds::glob;
 use shard::ShardId;
 
-/// Keys up to which `KEYS` shows a database as it is at one moment; reading them takes about a millisecond.
+/// The most keys of a database that `KEYS` shows as it is at one moment; reading them takes about a
+/// millisecond.
 const AT_ONCE_KEYS_MAX: u64 = 10_000;
-/// How often `KEYS` tries to enter a shard before it begins again when it is free.
+/// How often `KEYS` tries to enter a shard before it starts again once the shard is free.
 const TAKEN_ROUNDS_MAX: usize = 50;
 /// Keys that a call of `SCAN` visits by default.
 const COUNT_DEFAULT: usize = 10;
-/// Expired keys that `RANDOMKEY` meets before it gives up.
+/// The most expired keys that `RANDOMKEY` meets before it gives up.
 const RANDOM_TRIES_MAX: usize = 100;
-/// Shards that it finds taken before it waits for one.
+/// The most taken shards that it meets before it waits for one.
 const TAKEN_SHARDS_MAX: usize = 8;
 
 pub(super) const KEYS: Entry = Entry {
@@ -36,8 +37,8 @@ pub(super) const KEYS: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// A small database is shown as it is at one moment. In a large one nobody waits for more than the shard that is being
-/// read: the reply has all keys that were there all the time, and none twice.
+/// Shows a small database as it is at one moment. In a large one, other clients wait at most for the shard
+/// that is being read: the reply has all keys that existed throughout, and none twice.
 fn keys(ctx: &mut Ctx) -> CommandResult {
     let (mark, db) = (ctx.reply.deferred(), ctx.store.client.db);
     let mut rest: Vec<ShardId> = ctx.store.tx.hold.shards().ids().collect();
@@ -63,7 +64,7 @@ fn keys(ctx: &mut Ctx) -> CommandResult {
         ctx.host.breathe();
     }
     if !rest.is_empty() {
-        // Something long runs there. Once it has ended, those come first.
+        // Long commands hold these shards. The next run enters them first, once they are free.
         return Err(CommandError::again(rest));
     }
     ctx.reply.finish_array(mark, count);
@@ -86,7 +87,8 @@ fn keys_of_shard(ctx: &mut Ctx, id: ShardId) -> usize {
     count
 }
 
-/// Leaves a shard before the command ends. What was delegated to it meanwhile runs elsewhere, or afterwards.
+/// Leaves a shard before the command ends. Tasks that were delegated to it in the meantime run elsewhere, or
+/// afterwards.
 fn leave(ctx: &mut Ctx, id: ShardId) {
     ctx.store.tx.commit();
     while let Some(node) = ctx.store.tx.hold.next_task_or_leave(id) {
@@ -120,9 +122,9 @@ pub(super) const SCAN: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// Continues at the cursor, through as many shards as it takes to visit `COUNT` keys: a small database is returned by
-/// one call. In transactions and scripts it stops at a shard that it would have to wait for. Expired keys that match the
-/// pattern are deleted.
+/// Continues at the cursor, through as many shards as it takes to visit `COUNT` keys: one call returns a
+/// small database. In transactions and scripts it stops at a shard that it would have to wait for. Expired
+/// keys that match the pattern are deleted.
 fn scan(ctx: &mut Ctx) -> CommandResult {
     let mut cursor = Cursor::parse(ctx.args[1])?;
     let filter = Filter::parse(&ctx.args[2..])?;
@@ -163,7 +165,7 @@ fn scan(ctx: &mut Ctx) -> CommandResult {
             return Err(CommandError::again(hold.entered().iter().copied().chain([next])));
         }
     }
-    // Not before: a command that has written cannot begin again.
+    // Only now, because a command that has written cannot be run again.
     if ctx.store.tx.due() == Due::Delete {
         expired.iter().for_each(|key| ctx.store.delete_expired(key));
     }
@@ -178,7 +180,7 @@ fn scan(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Which keys `SCAN` returns.
+/// The keys that `SCAN` returns.
 struct Filter<'a> {
     count: usize,
     pattern: Option<&'a [u8]>,
@@ -245,8 +247,8 @@ fn randomkey(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Enters a random shard, unless one is held already. If the shard is taken, chooses another. `None`: there are no
-/// keys.
+/// Enters a random shard, unless one is already held. If the shard is taken, chooses another. `None` if there
+/// are no keys.
 fn enter_by_chance(ctx: &mut Ctx) -> Result<Option<ShardId>, CommandError> {
     let db = ctx.store.client.db;
     let hold = &mut ctx.store.tx.hold;
@@ -258,7 +260,7 @@ fn enter_by_chance(ctx: &mut Ctx) -> Result<Option<ShardId>, CommandError> {
         }
         wanted = Some(id);
     }
-    // All are busy: one that was waited for before has to do.
+    // All others are busy: use a shard that this command has already waited for.
     let with_keys = ctx.store.entered().into_iter().find(|id| !ctx.store.db(*id).is_empty());
     if with_keys.is_none() {
         return Err(CommandError::again(wanted));

@@ -82,7 +82,7 @@ fn sort(ctx: &mut Ctx, may_store: bool) -> CommandResult {
         None | Some(ValueRef::List(_)) => false,
         Some(ValueRef::Set(_)) => true,
         Some(ValueRef::ZSet(_)) => {
-            // As Redis does; OBJECT ENCODING shows it.
+            // As in Redis; `OBJECT ENCODING` shows it.
             ctx.store.write_as::<ds::zset::ZSet>(key)?.expect("it was just read").make_large();
             false
         }
@@ -91,7 +91,7 @@ fn sort(ctx: &mut Ctx, may_store: bool) -> CommandResult {
         }
     };
     if is_set && options.keeps_order() && (options.target.is_some() || ctx.store.client.in_script) {
-        // The order of a set is nothing to rely on.
+        // The order of a set is arbitrary, so sort it.
         (options.by, options.alpha) = (None, true);
     }
     let mut pace = Pace::new(ctx.host);
@@ -141,7 +141,7 @@ struct Options<'a> {
     by: Option<&'a [u8]>,
     get: Vec<&'a [u8]>,
     offset: i64,
-    /// Negative: all.
+    /// The number of elements; negative: all.
     count: i64,
     descending: bool,
     alpha: bool,
@@ -149,7 +149,7 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// `reads_all`: the client may read all keys, as patterns can name any.
+    /// `reads_all` says that the client may read all keys, because patterns can name any.
     fn parse(
         mut args: &'a [&'a [u8]],
         may_store: bool,
@@ -231,7 +231,7 @@ impl<'a> Options<'a> {
 
     /// Sorts, at least so far that the elements from `start` to `end` are in place.
     fn order(&self, weighed: &mut [(Vec<u8>, Weight)], start: usize, end: usize, pace: &mut Pace<'_>) {
-        // What is stored must not depend on where a text seems to end.
+        // The stored order must not depend on where a text seems to end.
         let shown = |text: &[u8]| text_of(text).len();
         let texts = |one: &[u8], other: &[u8]| match self.target {
             Some(_) => one.cmp(other),
@@ -259,7 +259,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Replies with the elements, or with what GET finds for each; or stores them.
+    /// Replies with the elements, or with the texts that GET selects for each; or stores them.
     fn conclude(&self, ctx: &mut Ctx, elements: Vec<Vec<u8>>) -> CommandResult {
         let mut results: Vec<Option<Vec<u8>>> = Vec::new();
         let mut pace = Pace::new(ctx.host);
@@ -294,7 +294,8 @@ impl<'a> Options<'a> {
         }
         ctx.store.set(target, Value::List(Box::new(list)));
         let change = Change::new(Class::List, "sortstore").times(results.len());
-        // Not the request: the order of equal elements, and what its patterns read, is not stated.
+        // The effect is not the request, which determines neither the order of equal elements nor the values
+        // that its patterns read.
         ctx.store.changed_with(target, change, |store| rebuild::record(store, target));
         Ok(())
     }
@@ -313,8 +314,9 @@ fn number(text: &[u8]) -> Result<f64, CommandError> {
         .ok_or(CommandError::fixed("ERR One or more scores can't be converted into double"))
 }
 
-/// What `pattern` finds for `element`. `#` is the element itself. Otherwise the element replaces `*`, and the result is
-/// the string at that key, or the field after `->` of the hash at the key before it.
+/// Finds the text that `pattern` selects for `element`. `#` is the element itself. Otherwise the element
+/// replaces `*`, and the result is the string at that key, or the field after `->` of the hash at the key
+/// before it.
 fn look_up(store: &mut Store, pattern: &[u8], element: &[u8]) -> Option<Vec<u8>> {
     if pattern == b"#" {
         return Some(element.to_vec());

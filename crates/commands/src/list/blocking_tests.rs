@@ -1,5 +1,5 @@
-//! Tests of clients that wait for lists, and of who serves them. Transcripts cannot test this, because they have one
-//! client.
+//! Tests clients that wait for lists, and how they are served. Transcripts cannot test this, because they
+//! have one client.
 
 use command::{
     BlockOn, Client, CommandResult, Ctx, Entry, Local, Needs, Outcome, Post, Route, Run, Shards, Table, Tx,
@@ -57,7 +57,7 @@ fn first_come_first_served() {
     clients.wait(3, "BRPOP q b 0");
     clients.check("RPUSH q x", ":1");
     clients.check_served(&["1: *2 $1 q $1 x < RPUSH q x"]);
-    // The first does not wait at its other key any more.
+    // The first client no longer waits at its other key.
     clients.check("RPUSH a x", ":1");
     clients.check_served(&[]);
     clients.check("RPUSH q y z", ":2");
@@ -249,7 +249,7 @@ fn keys_on_a_taken_shard_make_it_run_again_with_all() {
         "BZMPOP 1 3 {} MIN",
         "ZMPOP 3 {} MIN",
     ] {
-        // The first is entered, the second is free, and somebody else holds the third.
+        // The first shard is entered, the second is free, and another thread holds the third.
         let line = line.replace("{}", &format!("{} {} {}", keys[5], keys[2], keys[3]));
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let command = table.resolve(&args).unwrap();

@@ -1,4 +1,4 @@
-//! The commands that change a list elsewhere than at its ends, and LTRIM.
+//! The commands that change a list in the middle, and LTRIM.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -138,7 +138,7 @@ fn ltrim(ctx: &mut Ctx) -> CommandResult {
         let len = list.len();
         let range = index_range(start, stop, len);
         list.trim(range.start, range.len());
-        // Redis says so even if all of it stayed.
+        // Redis announces this even if the whole list stays.
         let change = Change::new(Class::List, "ltrim").times(len - range.len());
         if range.len() < len {
             ctx.changed(key, change);

@@ -1,6 +1,6 @@
-//! LMOVE and RPOPLPUSH move an element from an end of a list to an end of the same or another list. BLMOVE and
-//! BRPOPLPUSH wait if there is none (see `pop.rs`). A move loses nothing if its client is gone, so nothing has to be
-//! put back.
+//! LMOVE and RPOPLPUSH move an element from an end of a list to an end of the same or another list. BLMOVE
+//! and BRPOPLPUSH wait for an element (see `pop.rs`). A move loses nothing if its client is gone, so nothing
+//! has to be put back.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -74,8 +74,8 @@ fn run(ctx: &mut Ctx, from: End, to: End) -> CommandResult {
     Ok(())
 }
 
-/// Moves an element from the key at argument 1 to the key at argument 2, and replies with it. False, without a reply,
-/// if there is none.
+/// Moves an element from the key at argument 1 to the key at argument 2, and replies with it. False, without
+/// a reply, if there is no element.
 fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, CommandError> {
     let (source, destination) = (ctx.args[1], ctx.args[2]);
     let refused = ctx.store.peek_as::<List>(destination).err();
@@ -166,7 +166,7 @@ fn move_or_block(ctx: &mut Ctx, from: End, to: End, timeout: &[u8], serve: Serve
         return Ok(());
     }
     if ctx.may_block() {
-        // At the timeout Redis answers a null array here too.
+        // At the timeout, Redis replies with a null array here, too.
         let (args, when) = (ctx.args, When::Holds(Kind::List));
         ctx.block(&BlockOn {
             args,

@@ -8,8 +8,8 @@
 //! | `read` | LLEN LINDEX LRANGE LPOS |
 //! | `edit` | LSET LINSERT LREM LTRIM |
 //!
-//! An element is copied from the request into its list node, and from there into the reply. Nothing in between copies
-//! it, except a move, and a pop that serves a waiting client.
+//! An element is copied from the request into its list node, and from there into the reply. It is not copied
+//! in between, except by a move, and by a pop that serves a waiting client.
 //!
 //! Invariant: a list in the keyspace has elements. A command that takes the last one deletes the key.
 

@@ -1,18 +1,21 @@
-//! The commands that pop: LPOP, RPOP and LMPOP; and BLPOP, BRPOP and BLMPOP, which wait if there is nothing.
+//! The commands that pop: LPOP, RPOP and LMPOP; and BLPOP, BRPOP and BLMPOP, which wait if the lists are
+//! empty.
 //!
 //! ```text
 //! arguments ─→ try the keys in order ─→ found: reply, done
 //!                     │ nothing
 //!                     ├─→ may not block (MULTI, script): null, done
-//!                     └─→ a waiter at every key … somebody creates a list there ─→ serve_…
+//!                     └─→ a waiter at every key … a client creates a list there ─→ serve_…
 //! ```
 //!
-//! A `serve_…` function runs on the thread whose command created the list, after that command, MULTI or script is
-//! complete, with the arguments, database and protocol of the waiting client. It finds a list at the key that became
-//! ready, and does what the command would do there now. The effect is that of the command that does not wait. It also
-//! prepares a command that puts back what it has popped, should the client turn out to be gone.
+//! A `serve_…` function runs on the thread whose command created the list, after that command, MULTI or
+//! script is complete, with the arguments, database and protocol of the waiting client. It finds a list at
+//! the key that became ready, and does what the command would do there now. The effect is that of the command
+//! that does not wait. It also prepares a command that puts back the popped elements if the client turns out
+//! to be gone.
 //!
-//! Sorted sets are popped in the same way (`zset/pop.rs`, `zset/blocking.rs`). Both share [`Pop`] and what is below it.
+//! Sorted sets are popped in the same way (`zset/pop.rs`, `zset/blocking.rs`). Both share [`Pop`] and the
+//! functions below it.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -105,7 +108,7 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
     let args = ctx.args;
     popped(&mut ctx.store, key, (end, count), emptied, |store| match (room, args) {
         (Room::ANY, _) | (_, [_, _]) => store.effect(args),
-        // As many as there was room for.
+        // As many as the queue had room for.
         _ => store.effect(&[args[0], key, itoa::Buffer::new().format(count).as_bytes()]),
     });
     took(&mut ctx.store, key, room, count)
@@ -130,7 +133,7 @@ pub(super) fn popped(
 /// A pop from the first of several keys that exists.
 #[derive(Clone, Copy)]
 struct ListPop {
-    /// From which end.
+    /// The end to pop from.
     end: End,
     /// The most elements to take, which makes the reply an array; without it one element.
     count: Option<usize>,
@@ -292,11 +295,12 @@ fn serve_blmpop(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
     serve_pop(ctx, key, pop)
 }
 
-/// Pops for a waiter, and names the command that puts the element back. False, without a reply, if there is no list.
+/// Pops for a waiter, and names the command that puts the element back. False, without a reply, if the list
+/// does not exist.
 fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: ListPop) -> Result<bool, CommandError> {
     let mut restore = ctx.spare_args();
     let Some(list) = ctx.store.peek_as::<List>(key)? else { return Ok(false) };
-    // The last one popped goes back first.
+    // The element that was popped last goes back first.
     let count = room(&ctx.store, key)?.fit(pop.count.unwrap_or(1).min(list.len()));
     let (from, reverse) = match pop.end {
         End::Head => (count as i64 - 1, true),
@@ -315,7 +319,7 @@ fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: ListPop) -> Result<bool, CommandErr
     Ok(true)
 }
 
-/// What a command pops, and how it replies.
+/// The elements that a command pops, and its reply.
 pub(crate) trait Pop: Copy {
     /// The type that it pops from.
     const KIND: Kind;
@@ -323,7 +327,7 @@ pub(crate) trait Pop: Copy {
     /// One element from the end that `word` names, with the reply of `LMPOP` or `ZMPOP`.
     fn one(word: &[u8]) -> Result<Self, CommandError>;
 
-    /// The same for at most `count` elements.
+    /// This pop for at most `count` elements.
     fn up_to(self, count: usize) -> Self;
 
     /// Pops from `key`, with the key in the reply. False, without a reply, if the key does not exist.
@@ -358,8 +362,8 @@ fn parse_positive(arg: &[u8], error: CommandError) -> Result<usize, CommandError
 
 /// Pops from the first of `keys` that exists. False, without a reply, if none does.
 ///
-/// A client that may be gone when the reply arrives is served like one that waited, with `owed`, so that what it misses
-/// is put back.
+/// A client that may be gone when the reply arrives is served like one that waited, with `owed`, so that
+/// elements that it misses are put back.
 #[inline]
 fn pop_in_turn<P: Pop>(
     ctx: &mut Ctx,
@@ -390,8 +394,8 @@ pub(crate) fn pop_or_null<P: Pop>(ctx: &mut Ctx, keys: &[&[u8]], pop: P) -> Comm
     Ok(())
 }
 
-/// Pops from the first of `keys` that exists. If none does, the client waits for up to `timeout` seconds (0: forever)
-/// and is served by `serve`. Where it may not wait, it gets a null array.
+/// Pops from the first of `keys` that exists. If none does, the client waits for up to `timeout` seconds (0:
+/// forever) and is served by `serve`. A client that may not wait gets a null array.
 #[inline]
 pub(crate) fn pop_or_block<P: Pop>(
     ctx: &mut Ctx,

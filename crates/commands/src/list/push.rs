@@ -74,7 +74,7 @@ fn rpushx(ctx: &mut Ctx) -> CommandResult {
     push_if_exists(ctx, End::Tail)
 }
 
-/// Values after which the thread looks after its other clients.
+/// The number of values after which the thread serves its other clients.
 const VALUES_PER_BREATH: usize = 1024;
 
 #[inline]

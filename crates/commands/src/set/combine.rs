@@ -1,8 +1,8 @@
 //! SINTER, SINTERCARD, SUNION and SDIFF, and the algorithms that they share with the commands that store.
 //!
-//! A missing key is an empty set. The members of an intersection are written straight into the reply, as are those of a
-//! difference where looking each member up is cheaper. A union, and a difference computed the other way, need a set of
-//! their own.
+//! A missing key is an empty set. The members of an intersection are written straight into the reply, and so
+//! are those of a difference if looking up each member is cheaper. A union, and a difference computed the
+//! other way, need a set of their own.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -19,7 +19,7 @@ type Sets<'s> = SmallVec<[Option<SetRef<'s>>; 8]>;
 
 /// Looks up all keys, in order.
 pub(super) fn find<'s>(store: &'s mut Store, keys: &[&[u8]]) -> Result<Sets<'s>, CommandError> {
-    // First so that they are counted and expire, then so that all can be borrowed.
+    // The first look-ups count the keys and expire them, the second ones borrow all of them.
     for key in keys {
         store.read_as::<Set>(key)?;
     }

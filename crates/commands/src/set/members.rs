@@ -119,7 +119,7 @@ fn smove(ctx: &mut Ctx) -> CommandResult {
         ctx.store.delete_if_empty(source);
         let limits = &ctx.store.config().set;
         let is_new = ctx.store.upsert::<Set>(destination)?.insert(member, limits);
-        // Now, as a destination that had expired was deleted first.
+        // Only now, because an expired destination is deleted first.
         ctx.changed(destination, if is_new { Change::new(Class::Set, "sadd") } else { Change::NONE });
     }
     ctx.reply.int(moved.into());

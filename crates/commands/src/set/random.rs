@@ -68,7 +68,7 @@ fn pop_several(ctx: &mut Ctx, key: &[u8], count: usize) -> CommandResult {
             pace.step();
         }
         drop(set);
-        // The deletion counts for one of them.
+        // The deletion counts as one of these changes.
         ctx.store.also_changed(key, Change::new(Class::Set, "spop").times(len - 1));
         ctx.store.delete(key);
         return Ok(());
@@ -192,7 +192,7 @@ mod tests {
     use command::{Client, CommandResult, Host, Local, OwnCall};
     use resp::{Output, Proto, Value, decode};
 
-    /// Counts its breaths, of which there is one for some hundred steps.
+    /// Counts its breaths: one for every few hundred steps.
     struct Breathing(u64);
 
     impl Host for Breathing {
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn a_reply_that_will_be_too_long_is_refused_before_it_is_built() {
         let mut local = store(3);
-        // Members of 8 bytes in the reply, of which 6 are known beforehand.
+        // The reply takes 8 bytes per member, 6 of them known beforehand.
         for (count, drawn_max) in [(2_000_000_000_u64, 0), (89_478_485, 4096), (80_000_000, 4096)] {
             let mut out = Output::new();
             let mut host = Breathing(0);

@@ -1,6 +1,6 @@
 //! SINTERSTORE, SUNIONSTORE and SDIFFSTORE.
 //!
-//! The effect is the request: the result depends on nothing but the sources, and may be large.
+//! The effect is the request: the result depends only on the sources, and may be large.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -71,7 +71,8 @@ fn sdiffstore(ctx: &mut Ctx) -> CommandResult {
     store(ctx, result, "sdiffstore")
 }
 
-/// Stores `result` under the key at argument 1, and replaces what was there. An empty result deletes the key.
+/// Stores `result` under the key at argument 1, and replaces the previous value. An empty result deletes the
+/// key.
 fn store(ctx: &mut Ctx, result: Set, event: &'static str) -> CommandResult {
     let key = ctx.args[1];
     ctx.reply.int(result.lend().len() as i64);

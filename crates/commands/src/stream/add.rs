@@ -50,7 +50,7 @@ pub(super) const XADD: Entry = Entry {
 /// The id that a client asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// One chosen by the clock.
+    /// An id chosen by the clock.
     Auto,
     /// The next sequence number of this millisecond.
     At(u64),
@@ -71,7 +71,7 @@ impl<'a> Add<'a> {
         let mut rest = &ctx.args[2..];
         let mut options = TrimOptions::default();
         let mut creates = true;
-        // If all are options, the id is missing as well as the pairs.
+        // If all arguments are options, the id is missing as well as the pairs.
         let mut wanted = Wanted::Auto;
         while let [word, after @ ..] = rest {
             if *word == b"*" {
@@ -127,7 +127,7 @@ fn xadd(ctx: &mut Ctx) -> CommandResult {
     if Log::is_too_large(add.pairs) {
         return Err(CommandError::new(TOO_LARGE));
     }
-    // A new stream takes any id that came so far.
+    // A new stream accepts any id that got this far.
     let stream = ctx.store.upsert::<Stream>(key)?;
     let id = add.id(&stream.log, now_ms)?;
     stream.log.append(id, add.pairs, limits).expect("size and id were checked");

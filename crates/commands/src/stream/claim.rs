@@ -50,7 +50,7 @@ pub(super) const XCLAIM: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What a claim does with entries.
+/// The effect of a claim on entries.
 #[derive(Clone, Copy)]
 struct Claim {
     min_idle_ms: i64,
@@ -58,14 +58,14 @@ struct Claim {
     delivered_ms: UnixMs,
     /// The new number of deliveries, if it is given.
     delivery_count: Option<i64>,
-    /// Entries that are not pending are claimed as well.
+    /// Whether entries that are not pending are claimed as well.
     forces: bool,
-    /// The reply contains only ids, and the claim does not count as a delivery.
+    /// Whether the reply contains only ids, and the claim does not count as a delivery.
     only_ids: bool,
 }
 
 impl Claim {
-    /// Whether it claims an entry that is pending like this.
+    /// Whether it claims an entry that is pending in this way.
     fn takes(&self, pending: &Pending, now: UnixMs) -> bool {
         self.min_idle_ms == 0 || now.saturating_sub(pending.delivered_ms) >= self.min_idle_ms
     }
@@ -126,7 +126,7 @@ fn parse_claim(
             [] => rest,
         };
     }
-    // Clients reckon with clocks of their own: a time that cannot be is no error.
+    // Clients use their own clocks, so an impossible time is not an error.
     claim.delivered_ms = time.filter(|time| (0..=now).contains(time)).unwrap_or(now);
     Ok((ids, claim, last_id))
 }
@@ -279,7 +279,7 @@ fn parse_min_idle(arg: &[u8], command: &str) -> Result<i64, CommandError> {
     parse_i64(arg).map(|idle| idle.max(0)).map_err(|_| error())
 }
 
-/// Announces and records what a claim did.
+/// Announces and records the result of a claim.
 fn record(
     ctx: &mut Ctx,
     owner: Owner,

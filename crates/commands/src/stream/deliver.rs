@@ -5,13 +5,13 @@ use resp::Reply;
 
 use super::{reply_entry, reply_id};
 
-/// Which consumer gets entries, and how.
+/// The consumer that gets entries, and how it gets them.
 #[derive(Clone, Copy)]
 pub(super) struct Delivery {
     pub(super) consumer: ConsumerId,
     /// The most entries; 0: all.
     pub(super) count: usize,
-    /// Entries do not become pending.
+    /// Whether entries do not become pending.
     pub(super) no_ack: bool,
     pub(super) now_ms: i64,
 }

@@ -1,7 +1,7 @@
-//! The effects of reading in groups: which consumer got which entries, and how far the group has come.
+//! The effects of reading in groups: the entries that each consumer got, and the progress of the group.
 //!
-//! All but [`created`] are for `Store::changed_with`. A claim in an effect gives entries to a consumer no matter who
-//! has them, with their current time and number of deliveries.
+//! All but [`created`] are for `Store::changed_with`. A claim in an effect gives entries to a consumer
+//! regardless of who has them, with their current time and number of deliveries.
 
 use command::{Change, Class, Store};
 use ds::stream::{Group, StreamId};
@@ -53,7 +53,7 @@ pub(super) fn acknowledged(store: &mut Store, key: &[u8], group: &[u8], ids: &[S
     store.effect(&effect);
 }
 
-/// How far a group has come.
+/// The progress of a group.
 #[derive(Clone, Copy)]
 pub(super) struct Progress {
     last_id: StreamId,
@@ -65,7 +65,7 @@ impl Progress {
         Progress { last_id: group.last_id, entries_read: group.entries_read }
     }
 
-    /// Records how far the group has come.
+    /// Records the progress of the group.
     pub(super) fn state(self, store: &mut Store, key: &[u8], group: &[u8]) {
         let (last_id, read) = (self.last_id.to_string(), entries_read_text(self.entries_read));
         let words: [&[u8]; 4] = [b"XGROUP", b"SETID", key, group];

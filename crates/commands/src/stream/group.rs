@@ -35,7 +35,7 @@ pub(super) const XGROUP: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The part of their entries that the subcommands about a group share.
+/// The common part of the subcommands about a group.
 const SUBCOMMAND: Entry = Entry {
     since: "5.0.0",
     group: command::Group::Stream,
@@ -46,7 +46,7 @@ const SUBCOMMAND: Entry = Entry {
 
 const ID: Arg = oneof("id-selector", &[string("id"), token("new-id", "$")]);
 const ENTRIES_READ: Arg = integer("entriesread").token("ENTRIESREAD").display("entries-read").optional();
-/// The same for a new group, where Redis has another name for it.
+/// The argument for a new group, for which Redis has another name.
 const ENTRIES_READ_FIRST: Arg = integer("entries-read").token("ENTRIESREAD").optional();
 
 const CREATE: Entry = Entry {
@@ -145,11 +145,11 @@ fn destroy(ctx: &mut Ctx) -> CommandResult {
     let removed = stream.groups.remove_entry(name);
     let was_there = removed.is_some();
     if let Some(group) = removed {
-        // What is pending in it may be much: it is freed like a stream that has nothing else.
+        // There may be many pending entries: they are freed like a stream that has nothing else.
         let rest = Stream { groups: [group].into(), ..Stream::new() };
         ctx.store.free(Value::Stream(Box::new(rest)));
         ctx.changed(key, Change::new(Class::Stream, "xgroup-destroy").untold());
-        // Who waits in the group is told.
+        // Tell the clients that wait in the group.
         ctx.store.got_more(key);
     }
     ctx.reply.int(i64::from(was_there));

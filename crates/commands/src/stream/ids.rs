@@ -14,7 +14,7 @@ pub(super) fn parse_strict(text: &[u8], seq: u64) -> Result<StreamId, CommandErr
     Ok(StreamId { ms, seq: given.unwrap_or(seq) })
 }
 
-/// The same, with `-` for the smallest and `+` for the largest id.
+/// Parses an id, or `-` for the smallest and `+` for the largest id.
 pub(super) fn parse(text: &[u8], seq: u64) -> Result<StreamId, CommandError> {
     match text {
         b"-" => Ok(StreamId::MIN),

@@ -30,7 +30,7 @@ pub(super) const XINFO: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The part of their entries that the subcommands share.
+/// The common part of the subcommands.
 const SUBCOMMAND: Entry = Entry {
     since: "5.0.0",
     group: command::Group::Stream,
@@ -102,7 +102,7 @@ fn groups(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// How far a group has come.
+/// Writes the progress of a group.
 fn write_progress(reply: &mut Reply, log: &Log, group: &Group) {
     reply.bulk(b"last-delivered-id");
     reply_id(reply, group.last_id);

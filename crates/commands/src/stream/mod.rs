@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `add` | XADD |
 //! | `range` | XLEN XRANGE XREVRANGE |
-//! | `read` | XREAD XREADGROUP: their arguments, and what a reader that does not belong to a group gets |
-//! | `deliver` | what a consumer of a group gets |
+//! | `read` | XREAD XREADGROUP: their arguments, and the reply to a reader outside a group |
+//! | `deliver` | the reply to a consumer of a group |
 //! | `group` | XGROUP |
 //! | `pending` | XACK XPENDING |
 //! | `claim` | XCLAIM XAUTOCLAIM |
@@ -13,7 +13,7 @@
 //! | `trim` | XTRIM, and the options that XADD shares with it |
 //! | `set_id` | XSETID |
 //! | `info` | XINFO |
-//! | `effects` | what was delivered or claimed, as commands |
+//! | `effects` | deliveries and claims as commands |
 //! | `rebuild` | a whole stream as commands |
 //!
 //! A stream stays in the keyspace when its last entry goes. Clients that watch its key are told when entries come and
@@ -61,15 +61,15 @@ pub const ENTRIES: &[Entry] = &[
     trim::XTRIM,
 ];
 
-/// An entry: its id and its fields and values, or nothing in their place if it is gone.
+/// An entry: its id and its fields and values, or null instead of these if it was deleted.
 const ENTRY: Shape = Shape::Tuple(&[Shape::Bulk, Shape::OneOf(&[Shape::BULKS, Shape::Null])]);
 
-/// Answers an id.
+/// Replies with an id.
 fn reply_id(reply: &mut Reply, id: StreamId) {
     reply.bulk(id.to_string().as_bytes());
 }
 
-/// Answers an entry.
+/// Replies with an entry.
 fn reply_entry(reply: &mut Reply, id: StreamId, fields: Fields) {
     reply.array(2);
     reply_id(reply, id);
@@ -80,7 +80,7 @@ fn reply_entry(reply: &mut Reply, id: StreamId, fields: Fields) {
     }
 }
 
-/// Answers an array of `entries`, at most `count` (0: all).
+/// Replies with an array of `entries`, at most `count` (0: all).
 fn reply_entries<'a>(
     reply: &mut Reply,
     entries: impl Iterator<Item = (StreamId, Fields<'a>)>,
@@ -97,7 +97,7 @@ fn reply_entries<'a>(
     reply.finish_array(mark, written);
 }
 
-/// The stream at `key` and its group, to be changed; `NOGROUP` if there is none.
+/// The stream at `key` and its group, for changes; `NOGROUP` if either does not exist.
 fn group_mut<'s>(
     store: &'s mut Store,
     key: &[u8],

@@ -88,7 +88,7 @@ pub(super) const XPENDING: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// Which pending entries are wanted.
+/// The pending entries that the client asks for.
 struct Filter<'a> {
     min_idle_ms: i64,
     start: StreamId,
@@ -103,7 +103,7 @@ impl<'a> Filter<'a> {
         let mut min_idle_ms = 0;
         let rest = match *args {
             [] => return Ok(None),
-            // What follows the last argument that there may be, Redis does not look at.
+            // Redis ignores everything after the last possible argument.
             _ if !matches!(args.len(), 3..=6) => return Err(CommandError::SYNTAX),
             [word, idle, ref rest @ ..] if keyword_is(word, "idle") => {
                 min_idle_ms = parse_i64(idle)?;

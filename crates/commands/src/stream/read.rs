@@ -4,12 +4,13 @@
 //! arguments ─→ look at every stream ─→ something new (or old, if a consumer asks for that): reply, done
 //!                     │ nothing
 //!                     ├─→ no BLOCK, or may not block (MULTI): null, done
-//!                     └─→ a waiter at every key … somebody adds an entry there ─→ serve_…
+//!                     └─→ a waiter at every key … a client adds an entry there ─→ serve_…
 //! ```
 //!
-//! A waiter keeps the ids after which it reads: `$` is replaced when it begins to wait. It is served from the key that
-//! got an entry. A client that waits in a group is also served when the stream or the group is deleted, with the error
-//! about that. Consumers are served first come, first served; the first takes all that it asked for.
+//! A waiter keeps the ids after which it reads: `$` is replaced when it begins to wait. It is served from the
+//! key that got an entry. A client that waits in a group is also served when the stream or the group is
+//! deleted, with the error about that. Consumers are served in the order in which they came; the first takes
+//! all that it asked for.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -97,7 +98,7 @@ fn xread(ctx: &mut Ctx) -> CommandResult {
         ctx.reply.null_array();
         return Ok(());
     };
-    // What is the last id now will not be when it is served.
+    // Resolve the last id now: it will be a different one when the client is served.
     let after: Vec<String> = after.iter().map(StreamId::to_string).collect();
     let (keys, args) = (read.keys, ctx.args);
     let (before_ids, _) = args.split_at(args.len() - keys.len());
@@ -115,7 +116,8 @@ fn xread(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Replies with the entries of `streams` after the id given with each. False, without a reply, if there are none.
+/// Replies with the entries of `streams` after the id given with each. False, without a reply, if no stream
+/// has any.
 fn reply_after(ctx: &mut Ctx, streams: &[(&[u8], StreamId)], count: usize) -> Result<bool, CommandError> {
     let mark = ctx.reply.deferred();
     let mut served = 0;
@@ -136,7 +138,8 @@ fn reply_after(ctx: &mut Ctx, streams: &[(&[u8], StreamId)], count: usize) -> Re
     finish(ctx, mark, served)
 }
 
-/// Turns what was written since `mark` into the reply for `served` streams. False, without a reply, if there are none.
+/// Turns the output since `mark` into the reply for `served` streams. False, without a reply, if it is for no
+/// stream.
 fn finish(ctx: &mut Ctx, mark: resp::Mark, served: usize) -> Result<bool, CommandError> {
     if served == 0 {
         return Ok(false);
@@ -210,7 +213,7 @@ fn xreadgroup(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Replies with what the consumer gets from `streams`. False, without a reply, if that is nothing.
+/// Replies with the consumer's entries from `streams`. False, without a reply, if it gets no entry.
 fn reply_in_group(ctx: &mut Ctx, read: &Read, streams: &[(&[u8], &[u8])]) -> Result<bool, CommandError> {
     let Some((group, consumer)) = read.group else { return Err(CommandError::new(NO_GROUP)) };
     let mut after = Vec::with_capacity(streams.len());
@@ -233,7 +236,7 @@ fn reply_in_group(ctx: &mut Ctx, read: &Read, streams: &[(&[u8], &[u8])]) -> Res
     finish(ctx, mark, served)
 }
 
-/// Replies with what the consumer gets from one stream. False, without a reply, if that is nothing.
+/// Replies with the consumer's entries from one stream. False, without a reply, if it gets no entry.
 fn reply_one(ctx: &mut Ctx, read: &Read, owner: Owner, after: StreamId) -> Result<bool, CommandError> {
     let Owner { key, group: name, consumer: consumer_name } = owner;
     let (now_ms, is_paused) = (ctx.store.now(), is_paused(&ctx.store, key));
@@ -260,7 +263,7 @@ fn reply_one(ctx: &mut Ctx, read: &Read, owner: Owner, after: StreamId) -> Resul
         effects::created(store, owner);
     }
     if is_served {
-        // Redis does not count what is read once more.
+        // Redis does not count entries that are read again.
         let change = Change::UNNAMED.times(usize::from(after == NEW)).untold();
         store.changed_with(key, change, |store| {
             effects::claimed(store, owner, &given, now_ms);

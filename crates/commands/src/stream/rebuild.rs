@@ -1,8 +1,8 @@
-//! The commands that build a stream from nothing.
+//! The commands that build a stream from scratch.
 //!
-//! A deleted entry may still be pending. It is added like the others, so that it can be claimed, and then removed
-//! again: by a trim if it came before the first entry, otherwise by a deletion. The counters of the stream are set at
-//! the end.
+//! A deleted entry may still be pending. It is added like the others, so that it can be claimed, and then
+//! removed again: by a trim if it came before the first entry, otherwise by a deletion. The counters of the
+//! stream are set at the end.
 
 use std::collections::BTreeSet;
 

@@ -51,7 +51,7 @@ fn xdel(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// What happens to the groups that an entry is pending in.
+/// The effect on the groups in which an entry is pending.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum References {
     /// It stays pending, as an id without an entry.
@@ -112,7 +112,7 @@ impl References {
     }
 }
 
-/// The options that say what happens to references in groups.
+/// The options for references in groups.
 pub(super) const REFERENCES: command::Arg =
     oneof("condition", &[token("keepref", "KEEPREF"), token("delref", "DELREF"), token("acked", "ACKED")])
         .optional();
@@ -182,7 +182,7 @@ fn xackdel(ctx: &mut Ctx) -> CommandResult {
         acknowledged += 1;
         let outcome = references.delete(stream, id);
         deleted += usize::from(outcome == Some(true));
-        // An entry that was gone counts as deleted, too.
+        // An entry that was already gone counts as deleted, too.
         ctx.reply.int(if outcome.is_some() { DELETED } else { STILL_NEEDED });
     }
     finish(ctx, key, acknowledged, deleted)
@@ -194,7 +194,7 @@ fn reply_not_there(ctx: &mut Ctx, count: usize) -> CommandResult {
     Ok(())
 }
 
-/// Announces what changed. The command itself is the effect: replayed, it does the same.
+/// Announces the changes. The command itself is the effect, because replaying it does the same.
 fn finish(ctx: &mut Ctx, key: &[u8], acknowledged: usize, deleted: usize) -> CommandResult {
     if deleted > 0 {
         ctx.store.also_changed(key, Change::new(Class::Stream, "xdel").times(deleted));

@@ -61,7 +61,7 @@ fn xsetid(ctx: &mut Ctx) -> CommandResult {
         }
         options = rest;
     }
-    // A primary or a log of Redis 7.0 has such ids: it minds them in MAXDELETEDID only.
+    // A primary or a log of Redis 7.0 may have such ids: that version only rejects them in MAXDELETEDID.
     let is_told = ctx.store.tx.keeps_due;
     let log = &mut ctx.store.write_as::<Stream>(key)?.ok_or(CommandError::NO_SUCH_KEY)?.log;
     if last_id < log.max_deleted_id && !is_told {

@@ -1,5 +1,5 @@
-//! Tests that transcripts cannot do, because they have one client and a running clock: waiters, watchers, effects,
-//! events, times, and that rebuilding a stream gives the same stream.
+//! Tests that transcripts cannot cover, because they have one client and a running clock: waiters, watchers,
+//! effects, events, times, and that rebuilding a stream gives the same stream.
 
 use command::{Class, Client, Local, Post};
 use ds::stream::{Stream, StreamId};
@@ -11,7 +11,7 @@ use crate::clients::Clients;
 const NO_GROUP: &str = "-NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option";
 const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
 
-/// `XREAD` and its like with one entry of the stream `s`.
+/// `XREAD` and similar commands with one entry of the stream `s`.
 fn one_entry(id: &str) -> String {
     format!("*1 *2 $1 s *1 *2 $3 {id} *2 $1 f $1 v")
 }
@@ -65,7 +65,7 @@ fn consumers_are_served_first_come_first_served() {
     clients.wait(1, "XREADGROUP GROUP g alice BLOCK 0 STREAMS s >");
     clients.check("XADD s 1-2 f v", "$3 1-2");
     clients.check_served(&[&format!("2: {}", one_entry("1-2"))]);
-    // With a count, the rest is for the next.
+    // With a count, the rest is for the next client.
     clients.wait(2, "XREADGROUP GROUP g bob COUNT 1 BLOCK 0 NOACK STREAMS s >");
     clients.check("XGROUP SETID s g 0", "+OK");
     clients.check("together XADD s 1-3 f v ; XADD s 1-4 f v", "$3 1-3 $3 1-4");
@@ -113,7 +113,7 @@ fn a_consumer_is_served_from_a_stream_that_takes_the_place() {
         clients.run(0, line);
         clients.check_served(&[&format!("1: {}", one_entry("3-3"))]);
     }
-    // What expires is gone as well, when somebody meets it.
+    // An expired stream is also gone once a command meets it.
     let mut clients = Clients::new();
     clients.check("XGROUP CREATE s g $ MKSTREAM", "+OK");
     clients.check("PEXPIRE s 10", ":1");
@@ -278,7 +278,7 @@ fn times_are_told() {
     clients.0.now = 1000;
     clients.check("XADD s 1-1 f v", "$3 1-1");
     clients.check("XGROUP CREATE s g 0", "+OK");
-    // A consumer that finds nothing is there, but was never active.
+    // A consumer that finds no entry exists, but was never active.
     clients.check("XREADGROUP GROUP g bob STREAMS s 0", "*1 *2 $1 s *0");
     clients.run(0, "XREADGROUP GROUP g alice STREAMS s >");
     clients.0.now += 500;
@@ -321,7 +321,7 @@ fn what_is_large_is_freed_later() {
     }
 }
 
-/// Entries that are pending but were trimmed or deleted are no obstacle.
+/// Entries that are pending but were trimmed or deleted do no harm.
 #[test]
 fn an_older_primary_sets_ids_that_clients_cannot() {
     let mut local = Local::new(FAMILIES);
@@ -379,7 +379,7 @@ fn a_stream_is_what_its_commands_build() {
         }
         let shown = |local: &mut Local| {
             let full = local.line(&format!("XINFO STREAM {key} FULL COUNT 0"));
-            // The times of consumers are no part of what is built.
+            // The times of consumers are not rebuilt.
             let mut lines: Vec<String> = full.split("\r\n").map(str::to_owned).collect();
             for index in 1..lines.len() {
                 if lines[index - 1].ends_with("-time") {

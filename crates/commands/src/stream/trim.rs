@@ -23,7 +23,7 @@ const NO_STRATEGY: &str = "ERR syntax error, XTRIM must be called with a trimmin
 
 /// Nodes that an approximate trim removes at most by default.
 const NODES_MAX: usize = 100;
-/// Bounds of the number of entries that this gives.
+/// The bounds on the number of entries that result from it.
 const LIMIT_DEFAULT: usize = 10_000;
 const LIMIT_MAX: usize = 1_000_000;
 
@@ -44,18 +44,18 @@ pub(super) struct TrimOptions {
     references: Option<References>,
 }
 
-/// A trim, and what happens to references to the trimmed entries.
+/// A trim, and its effect on references to the trimmed entries.
 pub(super) struct Trimming {
     trim: Trim,
     references: References,
 }
 
-/// What a trim removed.
+/// The result of a trim.
 #[derive(Default)]
 pub(super) struct Trimmed {
-    /// How many entries.
+    /// The number of entries removed.
     pub(super) count: usize,
-    /// How many were pending in a group, and are no more.
+    /// The number of removed entries that were pending in a group.
     pub(super) acknowledged: usize,
     /// Entries that were not the oldest; the effect names them.
     pub(super) picked: Vec<StreamId>,
@@ -87,7 +87,7 @@ impl Trimming {
         }
     }
 
-    /// The entries that are too many, oldest first, then those that may go instead of entries that must stay.
+    /// The surplus entries, oldest first, then those that may go instead of entries that must stay.
     fn candidates(&self, stream: &Stream) -> Vec<StreamId> {
         let (end, count_max) = match self.trim.keep {
             Keep::Newest(_) if self.references == References::Mind => (StreamId::MAX, usize::MAX),
@@ -186,7 +186,8 @@ impl TrimOptions {
     pub(super) fn finish(self, store: &Store, is_needed: bool) -> Result<Option<Trimming>, CommandError> {
         let TrimOptions { keep, is_approximate, mut limit, references } = self;
         if store.tx.keeps_due {
-            // From a primary or a log. Redis tells replicas how many are left exactly, and leaves the words of the limit where they were.
+            // The command is from a primary or a log. Redis tells replicas the exact number of remaining
+            // entries, but does not remove the words of the limit.
             limit = limit.map(|_| 0).filter(|_| is_approximate);
         }
         match (keep, limit) {

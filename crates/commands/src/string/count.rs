@@ -121,7 +121,7 @@ fn incrbyfloat(ctx: &mut Ctx) -> CommandResult {
     let sum = old.checked_add(increment).ok_or(CommandError::NAN_OR_INFINITY)?;
     let mut text = Vec::new();
     sum.format(&mut text);
-    // Not as an integer, even if it is one: so says `OBJECT ENCODING` in Redis.
+    // Stored as text even if it is an integer, because Redis' `OBJECT ENCODING` shows it as such.
     *ctx.store.upsert::<Str>(key)? = Str::text(text.as_slice());
     ctx.store.changed(key, Change::new(Class::String, "incrbyfloat"), &[b"SET", key, &text, b"KEEPTTL"]);
     ctx.reply.bulk(&text);

@@ -1,7 +1,8 @@
 //! The string commands.
 //!
-//! A string is a [`Str`](keyspace::Str): an integer, a block written as a whole, or a buffer that is large or grew. `GET` and `SET` are
-//! the hottest commands of all: reading a block and overwriting one of the same size allocate nothing.
+//! A string is a [`Str`](keyspace::Str): an integer, a block written as a whole, or a buffer that is large or
+//! grew. `GET` and `SET` are the hottest commands of all: reading a block and overwriting one of the same
+//! size allocate nothing.
 //!
 //! Not here: commands that treat a string as bits (`bitmap`).
 
@@ -47,7 +48,7 @@ pub const ENTRIES: &[Entry] = &[
     throttle::CL_THROTTLE,
 ];
 
-/// Answers the content of `string`.
+/// Replies with the content of `string`.
 #[inline]
 fn reply_string(reply: &mut Reply, string: StrRef<'_>) {
     match string {
@@ -58,7 +59,7 @@ fn reply_string(reply: &mut Reply, string: StrRef<'_>) {
     }
 }
 
-/// Refuses a string of `size_bytes` with `added_bytes` more if that is beyond `proto-max-bulk-len`.
+/// Refuses a string of `size_bytes` with `added_bytes` more if that exceeds `proto-max-bulk-len`.
 pub(crate) fn check_length(size_bytes: u64, added_bytes: u64, max_bytes: u64) -> Result<(), CommandError> {
     match size_bytes.checked_add(added_bytes) {
         Some(total) if total <= max_bytes => Ok(()),

@@ -3,7 +3,7 @@
 use command::{CommandError, Ctx, keyword_is, parse_i64};
 use keyspace::UnixMs;
 
-/// What happens to the expiry.
+/// The effect on the expiry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ExpiryOption<'a> {
     /// No option was given.
@@ -16,12 +16,12 @@ pub(super) enum ExpiryOption<'a> {
     At(Unit, &'a [u8]),
 }
 
-/// How an argument gives a time.
+/// The format of a time in an argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Unit {
-    /// In seconds rather than milliseconds.
+    /// Whether it is in seconds rather than milliseconds.
     pub(super) seconds: bool,
-    /// Since 1970 rather than from now.
+    /// Whether it counts from 1970 rather than from now.
     pub(super) absolute: bool,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Options<'a> {
     pub(super) expiry: ExpiryOption<'a>,
 }
 
-/// Which command the options belong to.
+/// The command that the options belong to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum For {
     /// `SET`

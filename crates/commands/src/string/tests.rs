@@ -1,5 +1,5 @@
-//! Tests that transcripts cannot do, because they see only bytes: large values are sent from the keyspace without a
-//! copy, and replies that wait to be sent do not change.
+//! Tests that transcripts cannot cover, because they see only bytes: large values are sent from the keyspace
+//! without a copy, and replies that wait to be sent do not change.
 
 use command::{Client, Local, Post};
 use keyspace::SHARED_BYTES_MIN;

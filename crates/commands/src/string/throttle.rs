@@ -1,9 +1,9 @@
 //! CL.THROTTLE, a rate limiter: the command of the module redis-cell.
 //!
-//! The algorithm is GCRA (generic cell rate algorithm, ITU-T I.371). The value of a key is its *theoretical arrival
-//! time* in nanoseconds since 1970: when the bucket will be empty again. After a burst of `max_burst` more, requests
-//! may follow each other in *emission intervals*. The key expires at its arrival time, because from then on it has no
-//! meaning.
+//! The algorithm is GCRA (generic cell rate algorithm, ITU-T I.371). The value of a key is its *theoretical
+//! arrival time* in nanoseconds since 1970: the time at which the bucket will be empty again. After a burst
+//! of `max_burst` more, requests may follow each other in *emission intervals*. The key expires at its
+//! arrival time, because it has no meaning afterwards.
 //!
 //! ```text
 //!   now                    arrival time        now + tolerance
@@ -42,12 +42,12 @@ pub(super) const CL_THROTTLE: Entry = Entry {
 
 const NS_PER_S: i128 = 1_000_000_000;
 const NS_PER_MS: i128 = 1_000_000;
-/// Replaces the number of seconds until the next try, if the action is allowed or never will be.
+/// The number of seconds until the next try, if the action is allowed or never will be.
 const NO_RETRY: i64 = -1;
 
-/// How often something may be done.
+/// The rate of actions that is allowed.
 struct Limit {
-    /// Between two actions in the long run.
+    /// The average time between two actions.
     interval_ns: i128,
     /// How far the actions may run ahead of their times.
     tolerance_ns: i128,
@@ -55,7 +55,7 @@ struct Limit {
     burst: i64,
 }
 
-/// The answer to a request.
+/// The reply to a request.
 #[derive(PartialEq, Debug)]
 struct Verdict {
     /// The new arrival time, if the action is allowed.
@@ -74,7 +74,7 @@ impl Limit {
         let interval_ns = i128::from(period_s) * NS_PER_S / i128::from(count);
         let burst = max_burst.checked_add(1).ok_or(CommandError::OUT_OF_RANGE)?;
         let tolerance_ns = interval_ns * i128::from(burst);
-        // It must be possible to write down when that is over.
+        // The end of the tolerance must be a representable time.
         if interval_ns == 0 || tolerance_ns > i128::from(i64::MAX) / 2 {
             return Err(CommandError::OUT_OF_RANGE);
         }
@@ -140,7 +140,7 @@ fn div_ceil(ns: i128, unit_ns: i128) -> i64 {
 mod tests {
     use command::Local;
 
-    /// What is answered at each of these times, in milliseconds after the first.
+    /// Checks the reply at each of these times, in milliseconds after the first.
     #[track_caller]
     fn check(steps: &[(i64, &str, [i64; 5])]) {
         let mut local = Local::new(crate::FAMILIES);

@@ -260,7 +260,7 @@ fn pairs<'a>(ctx: &Ctx<'a, '_>) -> Result<&'a [&'a [u8]], CommandError> {
     Ok(pairs)
 }
 
-/// Pairs after which the thread looks after its other clients.
+/// The number of pairs after which the thread serves its other clients.
 const PAIRS_PER_BREATH: usize = 256;
 
 fn store_pairs(ctx: &mut Ctx, pairs: &[&[u8]]) {

@@ -22,21 +22,21 @@ const NOT_A_NUMBER: &str = "ERR resulting score is not a number (NaN)";
 /// The options of `ZADD`.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Options {
-    /// Only new members.
+    /// Whether only new members are added.
     pub(crate) new_only: bool,
-    /// Only existing members.
+    /// Whether only existing members are changed.
     pub(crate) existing_only: bool,
-    /// Existing members only get greater scores.
+    /// Whether existing members only get greater scores.
     greater_only: bool,
-    /// Existing members only get lesser scores.
+    /// Whether existing members only get lesser scores.
     less_only: bool,
-    /// Reply with the number of changed members rather than of new ones.
+    /// Whether the reply is the number of changed members rather than of new ones.
     pub(crate) count_changed: bool,
-    /// Add to the score, and reply with the sum.
+    /// Whether to add to the score, and reply with the sum.
     increment: bool,
 }
 
-/// What happened to a member, with its score now.
+/// The result for a member, with its new score.
 enum Placing {
     /// An option forbade it.
     Refused,
@@ -187,7 +187,8 @@ pub(crate) fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandRe
     let (mut added, mut updated, mut last, mut pace) = (0, 0, None, Pace::new(ctx.host));
     if let Some(zset) = &mut zset {
         for (pair, score) in pairs.chunks_exact(2).zip(scores) {
-            // The only error is of a sum with a member that was there, and sums come alone: nothing is half done.
+            // Only a sum for an existing member can fail, and a sum is the only pair of its command, so
+            // nothing is half done.
             last = match options.apply(zset, pair[1], score, limits)? {
                 Placing::Refused => None,
                 Placing::Unchanged(score) => Some(score),

@@ -1,8 +1,8 @@
-//! The pops that wait until there is something to take.
+//! The pops that wait until there is a member to take.
 //!
-//! They take at once if they can. Otherwise the client becomes a waiter at every key, and the command that creates a
-//! sorted set at one of them runs the same pop for it ([`serve`]), together with a `ZADD` that puts everything back
-//! should the client be gone by then.
+//! They take one at once if they can. Otherwise the client becomes a waiter at every key, and the command
+//! that creates a sorted set at one of them runs the same pop for it ([`serve`]), together with a `ZADD` that
+//! puts everything back if the client is gone by then.
 
 use std::borrow::Cow;
 

@@ -18,7 +18,7 @@ use super::{Layout, MEMBERS, reply_members, store_result};
 const NOT_A_WEIGHT: &str = "ERR weight value is not a float";
 const LIMIT_NEGATIVE: &str = "ERR LIMIT can't be negative";
 
-/// How inputs are combined.
+/// The operation on the inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Operation {
     Union,
@@ -33,11 +33,11 @@ struct Query<'a> {
     weights: SmallVec<[f64; 8]>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// The `LIMIT` of `ZINTERCARD`; 0 is no limit.
+    /// The `LIMIT` of `ZINTERCARD`; 0: unlimited.
     limit: usize,
 }
 
-/// Which options a command has in addition to `WEIGHTS` and `AGGREGATE`.
+/// The options of a command in addition to `WEIGHTS` and `AGGREGATE`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// `WITHSCORES`
@@ -49,8 +49,8 @@ enum Form {
 }
 
 impl<'a> Query<'a> {
-    /// Reads the number of keys at argument `at` and what follows it, and checks the types of the keys before the
-    /// options, as Redis does.
+    /// Parses the number of keys at argument `at` and the arguments after it, and checks the types of the
+    /// keys before the options, as Redis does.
     fn parse(
         ctx: &mut Ctx<'a, '_>,
         at: usize,
@@ -145,7 +145,8 @@ impl<'a> Query<'a> {
     }
 }
 
-/// What knows negative zeros from the first member on. Redis collects in it whatever it answers, and what is stored until it is seen to be small.
+/// Limits under which a set keeps negative zeros from its first member. Redis collects every reply in such a
+/// set, and every stored result until that turns out to be small.
 const ALWAYS_LARGE: ZSetLimits = ZSetLimits { entries_max: 0, value_bytes_max: 0, pack_bytes_min: 0 };
 
 /// `operation numkeys key …`: replies with the members.

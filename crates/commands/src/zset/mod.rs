@@ -1,8 +1,9 @@
 //! The sorted-set commands.
 //!
-//! Every range, whether of scores, of members or of indexes, is first converted to a range of ranks ([`span`]), and
-//! from there on all are handled alike. Ranges are written to the reply straight from the tree. Commands that combine
-//! several sets build the result as a sorted set and then store it or write it out ([`combine`]).
+//! Every range, whether of scores, of members or of indexes, is first converted to a range of ranks
+//! ([`span`]); after that, all are handled alike. Ranges are written to the reply straight from the tree.
+//! Commands that combine several sets build the result as a sorted set and then store it or write it out
+//! ([`combine`]).
 //!
 //! Scores are converted from and to text without loss: a client can send back a score that it has read as a bound, and
 //! hits the same member.
@@ -74,19 +75,19 @@ const PAIR: Shape = Shape::Tuple(&[Shape::Bulk, Shape::Double]);
 /// Members without or with scores, in any [`Layout`].
 const MEMBERS: Shape = Shape::OneOf(&[Shape::BULKS, Shape::Array(&PAIR)]);
 
-/// How members are answered.
+/// The form of members in a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Layout {
-    /// Only they.
+    /// Only the members.
     Members,
-    /// Each followed by its score.
+    /// Each member followed by its score.
     Flat,
-    /// Each with its score in an array of two.
+    /// Each member with its score in an array of two.
     Pairs,
 }
 
 impl Layout {
-    /// That of commands with the option `WITHSCORES`.
+    /// The layout for commands with the option `WITHSCORES`.
     fn with_scores(with_scores: bool, reply: &Reply) -> Layout {
         match (with_scores, reply.proto()) {
             (false, _) => Layout::Members,
@@ -96,7 +97,7 @@ impl Layout {
     }
 }
 
-/// Answers an array of `members`.
+/// Replies with an array of `members`.
 fn reply_members<'a>(
     reply: &mut Reply,
     members: impl ExactSizeIterator<Item = (Cow<'a, [u8]>, f64)>,
@@ -105,7 +106,7 @@ fn reply_members<'a>(
 ) {
     let values_each = if layout == Layout::Flat { 2 } else { 1 };
     reply.array(members.len() * values_each);
-    // From within: sorted sets go through their leaves so.
+    // Internal iteration lets sorted sets walk through their leaves.
     match (layout, reply.proto()) {
         (Layout::Members, _) => reply.bulks(|bulks| {
             members.for_each(|(member, _)| {
@@ -129,7 +130,7 @@ fn reply_members<'a>(
     }
 }
 
-/// Answers one of several members.
+/// Writes one of several members to the reply.
 #[inline]
 fn reply_member(reply: &mut Reply, member: &[u8], score: f64, layout: Layout) {
     if layout == Layout::Pairs {
@@ -152,15 +153,15 @@ fn with_zadd(key: &[u8], members: &[(Cow<'_, [u8]>, f64)], run: impl FnOnce(&[&[
     run(&args);
 }
 
-/// Stores `result` under `key`, deletes the key if it is empty, and answers the number of members. The effect is the
-/// request: it depends on nothing but the sources, and the result may be large.
+/// Stores `result` under `key`, deletes the key if it is empty, and replies with the number of members. The
+/// effect is the request: it depends only on the sources, and the result may be large.
 fn store_result(ctx: &mut Ctx, key: &[u8], result: ZSet, event: &'static str) -> CommandResult {
     let args = ctx.args;
     put_result(ctx, key, result, Change::new(Class::ZSet, event), |store| store.effect(args))
 }
 
-/// Stores `result` under `key`, deletes the key if it is empty, and answers the number of members. `state` states the effect
-/// of what was stored.
+/// Stores `result` under `key`, deletes the key if it is empty, and replies with the number of members.
+/// `state` states the effect of the stored result.
 pub(crate) fn put_result(
     ctx: &mut Ctx,
     key: &[u8],

@@ -18,12 +18,12 @@ use super::remove::state_removed;
 use super::{Layout, MEMBERS, PAIR, reply_member, reply_members};
 use crate::list::pop::{Pop, parse_several, pop_or_null};
 
-/// Which members to take.
+/// The members to take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
-    /// Those with the lowest scores, the lowest first.
+    /// The members with the lowest scores, the lowest first.
     Min,
-    /// Those with the highest scores, the highest first.
+    /// The members with the highest scores, the highest first.
     Max,
 }
 
@@ -41,9 +41,9 @@ impl End {
 pub(super) enum Answer {
     /// The members.
     Members(Layout),
-    /// The key, the one member, its score.
+    /// The key, the only member, and its score.
     KeyAndMember,
-    /// The key, an array of pairs.
+    /// The key, and an array of pairs.
     KeyAndPairs,
 }
 
@@ -158,8 +158,8 @@ fn zpopmax(ctx: &mut Ctx) -> CommandResult {
     pop(ctx, End::Max)
 }
 
-/// Pops from the set at argument 1 as many members as argument 2 says. In RESP3 the reply contains pairs only if
-/// argument 2 is given.
+/// Pops the number of members in argument 2 from the set at argument 1. In RESP3 the reply contains pairs
+/// only if argument 2 is given.
 fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
     let key = ctx.args[1];
     let (count, layout) = match &ctx.args[2..] {

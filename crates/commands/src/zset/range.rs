@@ -16,12 +16,12 @@ const LIMIT_OF_RANKS: &str =
     "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
 const WITHSCORES_OF_LEX: &str = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
 
-/// What a command's name decides; `None` leaves it to the options.
+/// The options that a command's name implies; `None` leaves one to the arguments.
 #[derive(Clone, Copy)]
 struct Form {
     by: Option<By>,
     reverse: Option<bool>,
-    /// The range is stored, not answered.
+    /// Whether the range is stored, not returned.
     stores: bool,
 }
 
@@ -44,7 +44,7 @@ struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// Reads the ends of the range and the options behind them.
+    /// Parses the ends of the range and the options after them.
     fn parse(form: Form, args: &[&'a [u8]]) -> Result<Query<'a>, CommandError> {
         let [first, last, options @ ..] = args else { return Err(CommandError::SYNTAX) };
         let Form { mut by, mut reverse, stores } = form;

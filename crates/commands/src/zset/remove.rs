@@ -110,7 +110,7 @@ fn remove_range(ctx: &mut Ctx, by: By, event: &'static str) -> CommandResult {
     finish(ctx, removed, event, &named)
 }
 
-/// Records that these members are gone.
+/// Records the removal of these members.
 pub(super) fn state_removed(store: &mut Store, key: &[u8], members: &[Vec<u8>]) {
     let words = [&b"ZREM"[..], key];
     let effect: Vec<&[u8]> = words.into_iter().chain(members.iter().map(Vec::as_slice)).collect();

@@ -101,7 +101,7 @@ fn zscan(ctx: &mut Ctx) -> CommandResult {
             pace.step();
             if options.wants(member) {
                 reply.bulk(member);
-                // Text in RESP3 too.
+                // It is text in RESP3, too.
                 reply.bulk_double(score);
                 *count += 2;
             }

@@ -7,7 +7,7 @@ use ds::set::SetRef;
 use ds::zset::{ZSet, ZSetLimits, ZSetRef};
 use keyspace::{RecordRef, ValueRef};
 
-/// How the scores of a member that several inputs have are combined.
+/// The function that combines the scores of a member in several inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Aggregate {
     Sum,
@@ -92,7 +92,7 @@ impl<'a> Source<'a> {
             pace.step();
             visit(member, score)
         };
-        // Whether it broke is the visitor's own knowledge.
+        // The visitor itself knows whether it broke.
         let _ = match self.members {
             Members::None => ControlFlow::Continue(()),
             Members::Set(set) => set.iter().try_for_each(|member| visit(&member, weighted(1.0))),
@@ -121,14 +121,14 @@ impl<'l> Collected<'l> {
         self.set.insert(member, score, self.limits);
     }
 
-    /// Whether a negative zero may be a positive one now, although the members are many: as long as they were few, there was
-    /// only one.
+    /// Whether a negative zero may have become a positive one although the result is large: while it was
+    /// small, it had only one zero.
     pub(super) fn has_lost_a_sign(&self) -> bool {
         self.has_negative_zero && self.set.lend().encoding() == "skiplist"
     }
 }
 
-/// Collects the members of all `sources`. Sums are built from the smallest input on, as in Redis, because the order
+/// Collects the members of all `sources`. Sums begin at the smallest input, as in Redis, because the order
 /// affects the last digit.
 pub(super) fn union(
     mut sources: Vec<Source>,

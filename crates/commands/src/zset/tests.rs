@@ -1,5 +1,5 @@
-//! Tests that transcripts cannot do, because they have one client and see only replies: waiters, effects, events, and
-//! ranges of large sets against a model.
+//! Tests that transcripts cannot cover, because they have one client and see only replies: waiters, effects,
+//! events, and ranges of large sets against a model.
 
 use command::{Class, Local};
 use ds::random::Random;
@@ -67,7 +67,7 @@ fn effects_say_what_came_out() {
             &["ZADD z 1 a 2 b", "ZUNIONSTORE z 1 z WEIGHTS 2"],
             &["ZADD z 1 a 2 b", "ZUNIONSTORE z 1 z WEIGHTS 2"],
         ),
-        // Between two names lies what is kept between them, where scores differ.
+        // With different scores, a range of names selects the members that are stored between the two names.
         (
             &["ZADD z 1 b 2 a", "ZREMRANGEBYLEX z (0 +", "ZADD z 1 b 2 a", "ZREMRANGEBYLEX z (a +"],
             &["ZADD z 1 b 2 a", "ZREM z b a", "ZADD z 1 b 2 a"],
@@ -101,7 +101,7 @@ fn a_stored_set_of_many_has_negative_zeros() {
         ("ZUNIONSTORE c 2 a b WEIGHTS -1 -1", "-0"),
         ("ZINTERSTORE d 2 c c WEIGHTS 1 1 AGGREGATE MIN", "-0"),
         ("ZDIFFSTORE d 1 c", "-0"),
-        // A small one has one zero.
+        // A small set has only one zero.
         ("ZUNIONSTORE d 1 a WEIGHTS -1", "0"),
         ("ZINTERSTORE d 2 a c WEIGHTS -1 1", "0"),
     ] {

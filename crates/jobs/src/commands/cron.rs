@@ -1,4 +1,4 @@
-//! CRON: what is pushed onto a queue at times of the day.
+//! CRON: schedules that push a payload onto a queue at times of the day.
 
 use std::str::from_utf8;
 
@@ -35,7 +35,7 @@ pub(super) const CRON: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What changes the schedules of the queue that the first argument of the subcommand names.
+/// The base of commands that change the schedules of the queue named by the subcommand's first argument.
 const ON_QUEUE: Entry = Entry {
     complexity: "O(log(N)) where N is the number of schedules.",
     keys: &[KeySpec::one(2, &[RW, Update])],

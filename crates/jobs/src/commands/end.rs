@@ -1,7 +1,8 @@
-//! What becomes of a job that a worker has: JOB.DONE, JOB.FAIL, JOB.RELEASE; and JOB.KEEP, by which it keeps it for longer.
+//! The commands with which a worker ends or keeps a job that it has: JOB.DONE, JOB.FAIL, JOB.RELEASE and
+//! JOB.KEEP.
 //!
-//! A worker names a job by its id, or by its id and attempt (*fenced*). A fenced command does nothing if another attempt has
-//! begun meanwhile.
+//! A worker names a job by its id, or by its id and attempt (*fenced*). A fenced command does nothing if
+//! another attempt has begun in the meantime.
 
 use command::{
     Arg, CommandError, CommandResult, Ctx, Entry, Run, Shape, block, integer, key, keyword_is, oneof, string,
@@ -13,7 +14,7 @@ use super::{CHANGING, bad_word, check_worker, parse_attempt, parse_lease, parse_
 use crate::clock::follow;
 use crate::job::{Claim, Jobs};
 
-/// Bytes of a reason that are kept.
+/// The most bytes of a reason that are kept.
 const WHY_BYTES_MAX: usize = 1024;
 
 const PAIRS: &str = "behind ATTEMPT each id needs the number of its attempt";
@@ -54,7 +55,7 @@ fn each(
     mut end: impl FnMut(&Jobs, &mut Ctx, Claim<'_>) -> Result<bool, CommandError>,
 ) -> CommandResult {
     let [_, queue, ref words @ ..] = *ctx.args else { return Err(CommandError::SYNTAX) };
-    // The first word, if it is ATTEMPT, is never an id.
+    // ATTEMPT as the first word is never an id.
     let (is_fenced, words) = match words {
         [first, attempts @ ..] if keyword_is(first, "attempt") => (true, attempts),
         ids => (false, ids),
@@ -69,7 +70,7 @@ fn each(
     Ok(())
 }
 
-/// The jobs that a command names by ids or, fenced, by pairs of id and attempt.
+/// The jobs that a command names by id or, fenced, by pairs of id and attempt.
 fn claims<'a>(words: &[&'a [u8]], is_fenced: bool) -> Result<SmallVec<[Claim<'a>; 4]>, CommandError> {
     if words.is_empty() {
         return Err(bad_word(b"ATTEMPT", PAIRS));
@@ -152,7 +153,7 @@ fn keep(ctx: &mut Ctx) -> CommandResult {
     {
         check_worker(worker)?;
         let jobs = Jobs::of(&ctx.store, queue)?;
-        // Where nothing comes due, nobody else does.
+        // Forget dead workers here too: in a queue without due times nothing else does.
         jobs.forget_workers(&mut ctx.store)?;
         Jobs::set_time(&mut ctx.store, &jobs.names.workers(), worker, until_ms)?;
         ctx.reply.ok();

@@ -1,4 +1,4 @@
-//! What is known of jobs: JOB.GET and JOB.LIST.
+//! The commands that show jobs: JOB.GET and JOB.LIST.
 
 use command::Flag::*;
 use command::KeyFlag::*;

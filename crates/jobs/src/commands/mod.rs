@@ -1,4 +1,4 @@
-//! The commands on jobs. Each names the queue, and touches what lies beside it.
+//! The commands on jobs. Each names a queue, and touches only the list and the keys beside it.
 //!
 //! | file | commands |
 //! |---|---|
@@ -35,7 +35,8 @@ pub const ENTRIES: &[Entry] = &[
     take::TAKE,
 ];
 
-/// The longest lease and delay, in ms: some ten thousand years, and as a time an integer that a double holds.
+/// The longest lease and delay, in ms: about ten thousand years. As a time it is an integer that a double
+/// represents exactly.
 const MS_MAX: i64 = 1 << 48;
 
 /// The longest name of a worker.
@@ -44,7 +45,7 @@ const WORKER_BYTES_MAX: usize = 512;
 const BAD_LEASE: &str = "ERR a lease is a number of milliseconds from 1 to 281474976710656";
 const BAD_MS: &str = "ERR a time is a number of milliseconds from 0 to 281474976710656";
 
-/// What changes the jobs of the queue that the first argument names.
+/// The base of commands that change the jobs of the queue named by the first argument.
 const CHANGING: Entry = Entry {
     since: "7.2.0",
     group: Group::Queue,
@@ -54,10 +55,10 @@ const CHANGING: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// Bytes of a word that an error shows.
+/// The most bytes of a word that an error shows.
 const SHOWN_BYTES_MAX: usize = 64;
 
-/// The error for a word that a command does not know there, or that is alone where a value has to follow.
+/// The error for a word that a command does not accept there, or that lacks its value.
 fn bad_word(word: &[u8], takes: &str) -> CommandError {
     let shown = word[..word.len().min(SHOWN_BYTES_MAX)].escape_ascii();
     CommandError::new(format!("ERR syntax error near '{shown}': {takes}"))
@@ -85,7 +86,7 @@ fn parse_attempt(arg: &[u8]) -> Result<u64, CommandError> {
     parse_positive(arg, "attempt")
 }
 
-/// A number of which 0 makes no sense.
+/// A number for which 0 makes no sense.
 pub(crate) fn parse_positive(arg: &[u8], what: &str) -> Result<u64, CommandError> {
     let number = parse_i64(arg).ok().filter(|number| *number > 0);
     number

@@ -1,4 +1,4 @@
-//! JOB.PUT: a job with an id, a delay, a lock or a number of attempts.
+//! JOB.PUT: adds a job, with an id, a delay, a lock or a number of attempts.
 
 use std::borrow::Cow;
 
@@ -45,7 +45,7 @@ pub(super) const PUT: Entry = Entry {
 struct Options<'a> {
     id: Option<&'a [u8]>,
     due_ms: Option<i64>,
-    /// Whether that is a time of day.
+    /// Whether `due_ms` is a time of day.
     is_at: bool,
     lock: Option<&'a [u8]>,
     lock_ms: Option<i64>,

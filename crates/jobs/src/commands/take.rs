@@ -1,4 +1,5 @@
-//! JOB.TAKE: the next job of the first queue that has one and is not limited, with a lease; waits if there is none.
+//! JOB.TAKE: takes the next jobs, with a lease, of the first queue that has some and is not limited. Waits if
+//! there are none.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -13,7 +14,7 @@ use crate::job::{Jobs, Lease, Taken};
 use crate::limit::has_some;
 use crate::order::Order;
 
-/// Jobs that one command takes at most.
+/// The most jobs that one command takes.
 const COUNT_MAX: u64 = 1000;
 
 const TAKES: &str =
@@ -107,7 +108,8 @@ impl<'k, 'a> Request<'k, 'a> {
         }
     }
 
-    /// Takes from `queue`, and replies with the jobs; none, without a reply, if it has nothing.
+    /// Takes from `queue` and replies with the jobs. Returns no jobs, and writes no reply, if the queue has
+    /// nothing.
     fn try_queue(&self, ctx: &mut Ctx, queue: &[u8]) -> Result<Vec<Taken>, CommandError> {
         note_place(&mut ctx.store, queue);
         let has_list = ctx.store.exists(queue);
@@ -143,7 +145,7 @@ fn take(ctx: &mut Ctx) -> CommandResult {
     let request = Request::parse(ctx.args)?;
     let indexes = match request.order {
         Order::Strict => None,
-        // The shard of the first one is entered.
+        // The random numbers are those of the first queue's shard, which has been entered.
         Order::Fair | Order::Weights(_) => {
             Some(request.order.indexes(request.queues.len(), ctx.store.random(request.queues[0])))
         }
@@ -177,7 +179,7 @@ fn take(ctx: &mut Ctx) -> CommandResult {
         null_array: true,
     });
     for queue in request.queues {
-        // So many were passed over that it did not come to the end.
+        // The take reached its limit of jobs to pass over before the end of the queue.
         if has_some(&ctx.store, queue) {
             got_room(&mut ctx.store, queue);
         }
@@ -185,14 +187,15 @@ fn take(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Takes for a client that waits, or may be gone: then its jobs go back.
+/// Takes jobs for a client that waits or may be gone; if it is gone, its jobs go back.
 fn serve(ctx: &mut Ctx, queue: &[u8]) -> Result<bool, CommandError> {
     let request = Request::parse(ctx.args)?;
     let taken = request.try_queue(ctx, queue)?;
     if taken.is_empty() {
         return Ok(false);
     }
-    // Only these attempts: by then their leases may have ended, and others have the jobs.
+    // It releases only these attempts: by then the leases may have ended, and other workers may have the
+    // jobs.
     let attempts: Vec<String> = taken.iter().map(|job| job.attempt.to_string()).collect();
     let jobs = taken.iter().zip(&attempts).flat_map(|(job, attempt)| [&job.id[..], attempt.as_bytes()]);
     let args: Vec<&[u8]> = [&b"JOB.RELEASE"[..], queue, b"ATTEMPT"].into_iter().chain(jobs).collect();

@@ -1,4 +1,4 @@
-//! What an operator does with jobs: JOB.DROP and JOB.RETRY.
+//! The commands for operators: JOB.DROP and JOB.RETRY.
 
 use command::{
     CommandError, CommandResult, Ctx, Entry, Run, Shape, integer, key, keyword_is, oneof, string, token,
@@ -8,7 +8,7 @@ use ds::zset::ZSet;
 use super::{CHANGING, bad_word, parse_positive};
 use crate::job::Jobs;
 
-/// Dead jobs that one JOB.RETRY … ALL sees to if nothing is said: a command that does not hold up others.
+/// Dead jobs that JOB.RETRY … ALL retries without COUNT: few enough not to hold up other commands.
 const COUNT_DEFAULT: u64 = 1000;
 
 pub(super) const DROP: Entry = Entry {

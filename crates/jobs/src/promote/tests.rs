@@ -1,4 +1,4 @@
-//! Jobs that are due move as Sidekiq's poller would move them, and what is none of them stays.
+//! Jobs that are due move as Sidekiq's poller would move them; all others stay.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::tests::{Taken, World};
 use crate::{JobTimers, Whose};
 
-/// `promote set queues queue …`: moves what is due, and replies how many jobs had to be left.
+/// `promote set queues queue …`: moves what is due, and replies how many jobs had to stay.
 const PROMOTE: Entry = Entry {
     name: "promote",
     arity: -3,
@@ -161,7 +161,7 @@ fn jobs_of_any_set_move_as_it_was_said() {
     };
     let text = promotion.encode();
     assert_eq!(world.run(&[b"HSET", PROMOTIONS, b"n", &text]).as_deref(), Some(":1"));
-    // In seconds, in milliseconds, and what says no queue.
+    // A score in seconds, one in milliseconds, and members that name no queue.
     world.check(
         r#"ZADD later 1700000000.123 {"queue":"mail"} 1700000000500 {"queue":"post"} 5 text 6 {}"#,
         ":4",
@@ -169,14 +169,14 @@ fn jobs_of_any_set_move_as_it_was_said() {
     let client = Client::internal(0, Proto::Resp2);
     let shards: Vec<ShardId> = world.0.with_store(client, |store| store.tx.hold.shards().ids().collect());
     let (mut taken, mut timers) = (Taken { world, is_taken: false }, JobTimers::default());
-    // The first look learns what was said, the second one heeds it wherever the set lies.
+    // The first look learns the rule; the second one applies it, whichever shard the set is on.
     timers.look((start, Whose::Ours), shards.iter().copied(), &mut taken);
     timers.look((start, Whose::Ours), shards.iter().copied(), &mut taken);
     timers.fire(start, |_| true, &mut taken);
     let pushed = r#"{"queue":"mail","at ms":1700000000.123}"#;
     taken.world.check("LRANGE jobs:mail 0 -1", &format!("*1 ${} {pushed}", pushed.len()));
     taken.world.check("SMEMBERS names", "*1 $4 mail");
-    // What was taken back moves nothing, although a thread has it in mind.
+    // A rule that was removed moves nothing, although the thread still remembers the job.
     taken.world.0.now = start + 500;
     timers.look((start + 500, Whose::Ours), shards.iter().copied(), &mut taken);
     taken.world.check("HDEL darter:promotions n", ":1");

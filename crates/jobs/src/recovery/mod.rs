@@ -1,30 +1,37 @@
-//! Returns the jobs that plain Sidekiq had when it died to their queues (setting `job-recovery`).
+//! Returns the jobs of a plain Sidekiq process to their queues when the process has died (setting
+//! `job-recovery`).
 //!
 //! ```text
-//!   a process lives       BRPOP                  ──▶ each shard notes who popped what (keyspace, `queue/popped.rs`)
-//!                         SADD processes …       ──▶ a beat: by which connection, and when                (Recovery)
-//!                         <identity>:work        ──▶ kept for longer than Sidekiq asks for                (Watch)
-//!   it dies               its connections close  ──▶ which ones, from where, and when                     (Recovery)
-//!   a minute later        <identity> expires     ──▶ what `:work` showed, and what its connections
-//!                                                    popped since the beat before the last one            (Search)
-//!                                                    … go back: RPUSH                                     (Return)
+//!   a process lives       BRPOP                  ──▶ each shard notes who popped what (`queue/popped.rs`)
+//!                         SADD processes …       ──▶ a beat: its connection and time               (Recovery)
+//!                         <identity>:work        ──▶ kept for longer than Sidekiq asks for         (Watch)
+//!   it dies               its connections close  ──▶ which ones, from where, and when              (Recovery)
+//!   a minute later        <identity> expires     ──▶ the jobs in `:work`, and those that its
+//!                                                    connections popped since the beat before the
+//!                                                    last one                                      (Search)
+//!                                                    … go back: RPUSH                              (Return)
 //! ```
 //!
-//! *Which connections are a process's?* Sidekiq pops jobs and beats by different connections, and names none of them. But a process that
-//! dies closes all of them at once: those from the address of its last beat's connection that close within [`TOGETHER_MS`] of it. Where
-//! several processes of one address die together, nobody can tell whose connection was whose. They are a [`Group`], which is searched
-//! and returned as if it were one process, when all of its keys have expired. What an open connection popped is never returned.
+//! *Which connections are a process's?* Sidekiq uses different connections to pop jobs and to beat, and names
+//! neither. But a process that dies closes all of them at once: its connections are those from the address of
+//! its last beat that close within [`TOGETHER_MS`] of the beat's connection. If several processes at one
+//! address die together, their connections cannot be told apart. They form a [`Group`], which is searched and
+//! returned as if it were one process, once all of its keys have expired. Jobs popped by an open connection
+//! are never returned.
 //!
-//! *Which jobs may be running?* Those of the last `:work`, and those that were popped since the beat before the last one: a job that
-//! was popped earlier and is not in the last `:work` is done. Some of the others are done as well, and run again.
+//! *Which jobs may be running?* Those of the last `:work`, and those popped since the beat before the last
+//! one: a job that was popped earlier and is not in the last `:work` is done. Some of the others are done as
+//! well, and run again.
 //!
-//! *Whose is a job that was popped twice?* The last one's to pop it. What is pushed to the end from which it was popped, by Sidekiq when it stops
-//! or by a return, is nobody's. So no job is returned twice.
+//! *Which process has a job that was popped twice?* The last one to pop it. A job that is pushed to the end
+//! from which it was popped, by Sidekiq when it stops or by a return, belongs to no process. So no job is
+//! returned twice.
 //!
-//! *When?* While the key `<identity>` exists, the process lives. One that stops takes itself out of `processes` before that expires, and
-//! gives its jobs back itself. The first thread looks each second.
+//! *When?* While the key `<identity>` exists, the process lives. A process that stops removes itself from
+//! `processes` before that key expires, and gives its jobs back itself. The first thread checks every second.
 //!
-//! `:work` is data: it survives a restart or a failover, and so do the jobs that it shows. What was popped, and by whom, is only in memory.
+//! `:work` is data: it survives a restart or a failover, and so do the jobs in it. The pops and their
+//! connections are only in memory.
 
 mod returning;
 mod search;
@@ -38,33 +45,34 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use watch::{Around, Watch, trim};
 
-/// Connections that close within this time of each other may have been one process's.
+/// Connections that close within this time of each other may have belonged to one process.
 const TOGETHER_MS: u64 = 1500;
-/// How long it is known that a connection has closed, if processes are watched: longer than it takes to notice that its process is dead.
+/// How long a closed connection is remembered while processes are watched: longer than it takes to notice
+/// that its process is dead.
 const DEPARTED_MS: u64 = 180_000;
-/// Closed connections that are known; the oldest are forgotten.
+/// The most closed connections that are remembered; the oldest are forgotten.
 const DEPARTED_MAX: usize = 65_536;
-/// Processes that are known.
+/// The most processes that are remembered.
 const PROCESSES_MAX: usize = 10_000;
-/// A beat is noticed a moment after Sidekiq looked which jobs it has, and so is a pop.
+/// A beat is noticed a moment after Sidekiq looked up its jobs, and so is a pop.
 const SLACK_MS: u64 = 1000;
-/// How long pops are remembered: two beats of Sidekiq's, and some time for them to be late.
+/// How long pops are remembered: two beats of Sidekiq, and some time for late ones.
 const LOGGED_MS: u64 = 25_000;
-/// How long they are remembered at most while it is to be decided whether a process is dead.
+/// How long pops are remembered at most while it is open whether a process is dead.
 const UNDECIDED_MS: u64 = 120_000;
 
-/// A process of Sidekiq's.
+/// A process of Sidekiq.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Process {
     /// Its database.
     pub db: u32,
     /// The set of processes.
     pub set: Box<[u8]>,
-    /// How it calls itself there.
+    /// Its name in that set.
     pub identity: Box<[u8]>,
 }
 
-/// What all threads know of processes and connections. Times are of the clock that does not jump.
+/// The knowledge of all threads about processes and connections. Times are those of the monotonic clock.
 #[derive(Debug, Default)]
 pub struct Recovery {
     inner: Mutex<Inner>,
@@ -87,22 +95,23 @@ struct Departed {
 
 #[derive(Clone, Copy, Debug)]
 struct Beats {
-    /// By which client the last one came.
+    /// The client that sent the last beat.
     client: u64,
     last_ms: u64,
     before_ms: Option<u64>,
 }
 
-/// Processes of one database that died, so close together that their connections cannot be told apart; mostly one.
+/// Processes of one database that died so close together that their connections cannot be told apart; usually
+/// one.
 #[derive(Debug, PartialEq, Eq)]
 struct Group {
-    /// Each with the time of its last beat; 0 if none was heard.
+    /// Each process with the time of its last beat; 0 if none was seen.
     processes: BTreeMap<Process, u64>,
     /// Their connections, and perhaps others that closed at the same time.
     clients: HashSet<u64>,
-    /// What these popped since then may not be done.
+    /// Jobs that these connections popped since then may not be done.
     since_ms: u64,
-    /// When the first one died, if it is known.
+    /// When the first process died, if that is known.
     died_ms: Option<u64>,
 }
 
@@ -111,7 +120,7 @@ impl Recovery {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection closed.
+    /// Notes that a connection closed.
     pub fn depart(&self, client: u64, peer: &str, at_ms: u64) {
         let address = peer.rsplit_once(':').map_or(peer, |(address, _)| address);
         let departed = &mut self.lock().departed;
@@ -121,7 +130,7 @@ impl Recovery {
         departed.push_back(Departed { client, address: address.into(), at_ms });
     }
 
-    /// A process says that it lives.
+    /// Notes a process's beat.
     pub fn beat(&self, process: Process, client: u64, at_ms: u64) {
         let beats = &mut self.lock().beats;
         let before_ms = beats.get(&process).map(|known| known.last_ms);
@@ -135,13 +144,14 @@ impl Recovery {
         *self.lock() = Inner::default();
     }
 
-    /// Since when pops are to be remembered, as [`Self::decide_kept`] found.
+    /// The time since when pops are to be remembered, as [`Self::decide_kept`] found.
     pub fn kept_since_ms(&self) -> u64 {
         self.kept_since_ms.load(Ordering::Relaxed)
     }
 
-    /// Forgets what closed long ago, and finds out since when pops are to be remembered: for as long as somebody may have died whose
-    /// jobs they are. Processes have been watched since `began_ms`; before that, nothing could be decided.
+    /// Forgets connections that closed long ago, and computes since when pops are to be remembered: since
+    /// before the earliest death that is still undecided. Processes have been watched since `began_ms`;
+    /// before that, nothing could be decided.
     fn decide_kept(&self, now_ms: u64, began_ms: u64) {
         let mut inner = self.lock();
         let is_within = |departed: &Departed, ms: u64| departed.at_ms.max(began_ms) + ms > now_ms;
@@ -165,14 +175,14 @@ impl Recovery {
         self.lock().beats.remove(process);
     }
 
-    /// The jobs that these connections popped went back: they are of no other process.
+    /// Forgets a group and the connections whose jobs went back: they belong to no other process.
     fn forget_group(&self, group: &Group, poppers: &HashSet<u64>) {
         let mut inner = self.lock();
         group.processes.keys().for_each(|process| _ = inner.beats.remove(process));
         inner.departed.retain(|departed| !poppers.contains(&departed.client));
     }
 
-    /// A process that is dead, and all that may have died together with it.
+    /// A dead process, and all that may have died together with it.
     fn group_of(&self, process: &Process) -> Group {
         let inner = self.lock();
         let mut group = Group {
@@ -186,12 +196,13 @@ impl Recovery {
         let Some(own) = inner.departed.iter().find(|departed| departed.client == beats.client) else {
             return group;
         };
-        // Pops are noted for each database, so those of others cannot be mistaken.
+        // Pops are noted per database, so those of other databases cannot be mistaken for these.
         let same_db = inner.beats.iter().filter(|(other, _)| other.db == process.db);
         let by_client: BTreeMap<u64, (&Process, &Beats)> =
             same_db.map(|(process, beats)| (beats.client, (process, beats))).collect();
         let here = || inner.departed.iter().filter(|departed| departed.address == own.address);
-        // From one beat's connection to the next, in both directions, as long as no connection can be of one only.
+        // Walk in both directions from one beat's connection to the next, while a connection could belong to
+        // either.
         let mut deaths: Vec<&Departed> =
             here().filter(|departed| by_client.contains_key(&departed.client)).collect();
         deaths.sort_by_key(|death| death.at_ms);
@@ -207,7 +218,8 @@ impl Recovery {
             let since_ms = beats.before_ms.map_or(0, |before_ms| before_ms.saturating_sub(SLACK_MS));
             group.since_ms = group.since_ms.min(since_ms);
         }
-        // Of one that has beaten only once, it is not known which of its jobs are done. What the others popped longer ago is.
+        // For a process that has beaten only once, it is unknown which of its jobs are done. Jobs of other
+        // processes that were popped longer ago are done.
         group.since_ms = group.since_ms.max(deaths[0].at_ms.saturating_sub(LOGGED_MS));
         let is_together = |departed: &&Departed| {
             deaths.iter().any(|death| departed.at_ms.abs_diff(death.at_ms) <= TOGETHER_MS)
@@ -218,7 +230,7 @@ impl Recovery {
     }
 }
 
-/// How the keys end that show what a process runs: Sidekiq 7 and 8, and Sidekiq 6.
+/// The suffixes of the keys that show a process's running jobs: Sidekiq 7 and 8, and Sidekiq 6.
 const WORK: [&[u8]; 2] = [b":work", b":workers"];
 
 impl Process {
@@ -226,7 +238,7 @@ impl Process {
         self.set.strip_suffix(b"processes").unwrap_or_default()
     }
 
-    /// The key that says that it lives.
+    /// The key that exists while the process lives.
     fn key(&self) -> Vec<u8> {
         [self.namespace(), &self.identity].concat()
     }

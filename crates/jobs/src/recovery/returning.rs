@@ -1,9 +1,11 @@
-//! The return of a dead group's jobs to their queues.
+//! Returns the jobs of a dead group to their queues.
 //!
-//! Some jobs are one transaction: each is pushed, and taken out of the report that showed it. So a server that crashes in between goes on with
-//! the others after its restart. The last transaction deletes what the processes left. Each checks that they are still dead.
+//! A transaction returns some jobs: it pushes each one, and removes it from the report that showed it. So a
+//! server that crashes in between continues with the others after its restart. The last transaction deletes
+//! the keys that the processes left. Each transaction checks that the processes are still dead.
 //!
-//! A process may take jobs with a lease. Its reports show these jobs, too, but they come back by themselves.
+//! A process may also take jobs with a lease. Its reports show them, too, but these jobs come back by
+//! themselves.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::Ordering;
@@ -21,44 +23,46 @@ use super::{Group, Process};
 use crate::job::Jobs;
 use crate::record::State;
 
-/// Jobs that go back in one transaction.
+/// The most jobs that go back in one transaction.
 const RETURNED_MAX: usize = 64;
-/// Transactions of one round.
+/// The most transactions of one round.
 const TRIES_MAX: usize = 16;
-/// Elements of a queue, from the next one on, among which a job is looked for whose lease may have ended.
+/// The elements at the popping end of a queue that are searched for a job whose lease may have ended.
 const NEXT_MAX: usize = 100;
-/// Queues that one line of the log names; it counts the others. No limit that a user meets.
+/// The most queues that one line of the log names; it counts the others. Users never run into this as a
+/// limit.
 const NAMED_MAX: usize = 10;
 
-/// What became of a job.
+/// The result of returning a job.
 enum Outcome {
     Returned,
-    /// The key of its queue is no list.
+    /// The key of its queue holds something else.
     Left,
     /// It had a lease.
     Leased,
 }
 
-/// A group, some of whose jobs have yet to go back.
+/// A group with jobs that have yet to go back.
 #[derive(Debug)]
 pub(super) struct Return {
     pub(super) group: Group,
     poppers: HashSet<u64>,
-    /// The next one to go back is the last: each goes to the end from which it was popped, so that the oldest is next again.
+    /// The jobs, returned from the last to the first. Each goes to the end from which it was popped, so the
+    /// oldest is next again.
     jobs: Vec<Job>,
     running_count: u64,
     left_count: u64,
-    /// How many went back to each queue.
+    /// How many jobs went back to each queue.
     returned: BTreeMap<Vec<u8>, u64>,
 }
 
-/// What a transaction did.
+/// The result of a transaction.
 enum Step {
     /// There is more to do.
     More,
     /// That was all.
     Last,
-    /// A process lives again: what is left to do has to be searched anew.
+    /// A process lives again: the rest has to be searched again.
     Alive,
 }
 
@@ -87,7 +91,7 @@ impl Return {
         true
     }
 
-    /// One transaction; `None` if shards are taken.
+    /// Runs one transaction; `None` if a shard is taken.
     fn step(&mut self, around: &Around<'_>, thread: &mut impl Visits) -> Option<Step> {
         let from = self.jobs.len().saturating_sub(RETURNED_MAX);
         let some = &self.jobs[from..];
@@ -122,7 +126,7 @@ impl Return {
         Some(Step::Last)
     }
 
-    /// A line of the log about each process.
+    /// Logs a line about each process.
     fn say(&self) {
         let count: u64 = self.returned.values().sum();
         let named = self
@@ -156,8 +160,8 @@ impl Return {
     }
 }
 
-/// Returns jobs, the last one first, and, if these are the last, deletes what the processes left. What became of each job; `None` if a process
-/// lives.
+/// Returns jobs, the last one first, and deletes what the processes left if these are the last jobs. The
+/// result has an outcome for each job; `None` if a process lives.
 fn return_some(tx: &mut Tx, group: &Group, jobs: &[Job], is_last: bool) -> Option<Vec<Outcome>> {
     let db = group.processes.keys().next()?.db;
     let mut store = store_of(tx, db);
@@ -175,7 +179,7 @@ fn return_some(tx: &mut Tx, group: &Group, jobs: &[Job], is_last: bool) -> Optio
     Some(outcomes)
 }
 
-/// Puts a job where workers take it next, unless it had a lease.
+/// Puts a job where it is taken next, unless it had a lease.
 fn put_back(store: &mut Store, job: &Job) -> Outcome {
     let outcome = if has_lease(store, job) {
         Outcome::Leased
@@ -186,13 +190,14 @@ fn put_back(store: &mut Store, job: &Job) -> Outcome {
         Outcome::Left
     };
     if let Some((key, field)) = &job.reported {
-        // It was a hash when the job was found there; what it is now does not matter.
+        // The key was a hash when the job was found there; what it is now does not matter.
         _ = Jobs::remove_field(store, key, field);
     }
     outcome
 }
 
-/// Whether the queue still has a job that a process took with a lease. If that is not certain, it may be lost, so it is returned.
+/// Whether the queue still has a job that a process took with a lease. If that is uncertain the job may be
+/// lost, so it is returned.
 fn has_lease(store: &Store, job: &Job) -> bool {
     let Some(id) = own_id(&job.payload).filter(|_| !job.is_popped()) else { return false };
     let record = Jobs::to_change(store, &job.queue, State::Active).and_then(|jobs| jobs.record(store, &id));
@@ -207,7 +212,7 @@ fn is_next(store: &Store, queue: &[u8], id: &[u8]) -> bool {
     next.any(|element| own_id(&element).as_deref() == Some(id))
 }
 
-/// Takes a process out of the set of processes, as Sidekiq does with those that are dead.
+/// Removes a process from the set of processes, as Sidekiq does with dead ones.
 fn unlist(store: &mut Store, process: &Process) {
     let Ok(Some(mut set)) = store.write_as::<Set>(&process.set) else { return };
     let was_listed = set.remove(&process.identity);

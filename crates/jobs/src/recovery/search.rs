@@ -1,12 +1,12 @@
-//! The search for the jobs that a group of dead processes had.
+//! Searches for the jobs that a group of dead processes had.
 //!
-//! There may be a million pops to look through, and every shard serves clients meanwhile. So the search looks at one *place* after the
-//! other, a part at a time, and goes on in the next round:
+//! There may be a million pops to read, while every shard is serving clients. So the search goes from one
+//! *place* to the next, reads a part at a time, and continues in the next round:
 //!
-//! 1. what the dead processes reported last,
-//! 2. what their connections popped,
-//! 3. what others popped or put back after that, which is theirs,
-//! 4. what living processes report, which is theirs, too.
+//! 1. the last reports of the dead processes,
+//! 2. the pops of their connections,
+//! 3. jobs that other clients popped or put back after that: these belong to them,
+//! 4. jobs that living processes report: these belong to them, too.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -19,9 +19,9 @@ use upkeep::Visits;
 use super::watch::{Around, look_at, store_of};
 use super::{Group, Process, SLACK_MS};
 
-/// Blocks of pops that one visit of a shard reads: some 300 jobs, in a fraction of a millisecond.
+/// Blocks of pops that one visit of a shard reads: about 300 jobs, in a fraction of a millisecond.
 const BLOCKS_MAX: usize = 8;
-/// Visits of one round.
+/// The most visits of one round.
 const VISITS_MAX: usize = 64;
 
 /// A job that a process had.
@@ -29,22 +29,22 @@ const VISITS_MAX: usize = 64;
 pub(super) struct Job {
     pub(super) queue: Vec<u8>,
     pub(super) payload: Vec<u8>,
-    /// When it was popped, or shown to be running.
+    /// When it was popped, or reported as running.
     pub(super) at_ms: u64,
-    /// Where the pop is noted: its shard, and its number there.
+    /// Where the pop is noted: the shard, and its number there.
     popped: Option<(ShardId, u64)>,
     /// Where the process reported it: key and field.
     pub(super) reported: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Job {
-    /// Whether it was popped, without a lease.
+    /// Whether a connection popped it, without a lease.
     pub(super) fn is_popped(&self) -> bool {
         self.popped.is_some()
     }
 }
 
-/// How far it has come.
+/// The state of a search.
 #[derive(Debug)]
 pub(super) struct Search {
     pub(super) group: Group,
@@ -53,7 +53,7 @@ pub(super) struct Search {
     found: Found,
 }
 
-/// What was found: jobs by their ids.
+/// The result so far: jobs by id.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) jobs: BTreeMap<Vec<u8>, Job>,
@@ -63,13 +63,13 @@ pub(super) struct Found {
 
 #[derive(Debug)]
 enum Place {
-    /// The report of a process that is dead.
+    /// The report of a dead process.
     Report(Process),
-    /// Pops on a shard, from a number on: those of the group.
+    /// The group's pops on a shard, starting at this number.
     Own(ShardId, u64),
-    /// The same of all others.
+    /// The pops of all other clients on a shard, starting at this number.
     Others(ShardId, u64),
-    /// The report of a process that lives.
+    /// The report of a living process.
     Living(Process),
 }
 
@@ -84,11 +84,11 @@ impl Search {
         Search { group, db, places, found: Found::default() }
     }
 
-    /// Looks at some places; false if that were all.
+    /// Searches some places; false if there are no more.
     pub(super) fn go_on(&mut self, around: &Around<'_>, thread: &mut impl Visits) -> bool {
         for _ in 0..VISITS_MAX {
             let Some(place) = self.places.pop_front() else { return false };
-            // One that is taken is tried again.
+            // A place whose shard is taken is tried again.
             if let Some(rest) = self.look(&place, around, thread).unwrap_or(Some(place)) {
                 self.places.push_front(rest);
             }
@@ -96,12 +96,12 @@ impl Search {
         true
     }
 
-    /// The group, and what was found.
+    /// The group and the result.
     pub(super) fn finish(self) -> (Group, Found) {
         (self.group, self.found)
     }
 
-    /// Looks at a place. Returns what is left of it; `None` if its shard is taken.
+    /// Searches a place. Returns the rest of it; `None` if its shard is taken.
     fn look(
         &mut self,
         place: &Place,
@@ -166,7 +166,8 @@ impl Search {
         let is_later = self.found.jobs.get(&id).is_some_and(|job| match job.popped {
             Some((same, own)) if same == shard => number > own,
             Some(_) => pop.at_ms > job.at_ms,
-            // A process that reports a job popped it before; if nothing is known of its connections, that may be this pop.
+            // A process pops a job before it reports it. If nothing is known about its connections, this may
+            // be that pop.
             None => job.at_ms == 0 || pop.at_ms > job.at_ms + SLACK_MS,
         });
         if is_later {
@@ -175,7 +176,7 @@ impl Search {
     }
 }
 
-/// The jobs that a process showed in its last report, which came at `at_ms`. `None` if a shard is taken.
+/// The jobs in the last report of a process, which came at `at_ms`. `None` if a shard is taken.
 fn reported(
     process: &Process,
     at_ms: u64,
@@ -202,7 +203,7 @@ fn reported(
     Some(jobs)
 }
 
-/// What tells a job from others: its id, or all of its payload.
+/// The identity of a job: its id, or its whole payload.
 fn id_of(payload: &[u8]) -> Vec<u8> {
     own_id(payload).map_or_else(|| payload.to_vec(), |id| id.into_owned())
 }

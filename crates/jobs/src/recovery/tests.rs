@@ -1,4 +1,4 @@
-//! Processes that die, stop and live, and what becomes of the jobs that they had.
+//! Processes that die, stop and live, and what becomes of their jobs.
 
 use command::{Client, Local, Post};
 use keyspace::queue::RecoveryFigures;
@@ -23,7 +23,7 @@ fn job(jid: &str) -> String {
     format!(r#"{{"class":"A","args":[],"jid":"{jid}","queue":"q"}}"#)
 }
 
-/// The ids of jobs in a reply, the next one to be popped first.
+/// The ids of the jobs in a reply, the next one to be popped first.
 fn ids(reply: &str) -> Vec<String> {
     let ids = reply.split("\"jid\":\"").skip(1);
     let mut ids: Vec<String> =
@@ -78,7 +78,7 @@ impl Stage {
         self.say_as(client, &format!("EXPIRE {identity}:work 60"));
     }
 
-    /// As Sidekiq's process `identity` beats, while it runs these jobs.
+    /// Beats as Sidekiq's process `identity` does while it runs these jobs.
     fn beat(&mut self, client: u64, identity: &str, running: &[&str]) {
         self.report(client, identity, running);
         self.say_as(client, &format!("SADD processes {identity}"));
@@ -91,7 +91,7 @@ impl Stage {
         assert!(self.say_as(client, "RPOP queue:q").contains(&format!("\"{jid}\"")));
     }
 
-    /// Connections of one address close.
+    /// Closes connections of one address.
     fn depart(&mut self, clients: &[u64]) {
         clients.iter().for_each(|client| self.recovery.depart(*client, "10.0.0.1:77", self.now_ms()));
     }
@@ -100,7 +100,7 @@ impl Stage {
         self.taken.world.0.now += ms;
     }
 
-    /// Seconds go by, with a look in each.
+    /// Lets seconds pass, with a look in each.
     fn pass(&mut self, seconds: u32) {
         for _ in 0..seconds {
             self.advance(1000);
@@ -182,7 +182,7 @@ fn processes_that_die_one_after_the_other_have_their_jobs_returned_once() {
 #[test]
 fn processes_that_die_together_are_searched_together() {
     let mut stage = Stage::new();
-    // b beats later, so what it popped before counts for longer.
+    // b beats later, so pops from before that count for longer.
     for _ in 0..2 {
         stage.beat(5, "h:1:a", &["of-a"]);
         stage.pass(4);
@@ -208,7 +208,7 @@ fn processes_that_die_together_are_searched_together() {
 #[test]
 fn what_was_popped_long_ago_is_not_returned_with_one_that_has_beaten_once() {
     let mut stage = Stage::new();
-    // As it is not known what becomes of c, all pops are remembered.
+    // All pops are remembered, because it is open what becomes of c.
     stage.beat(9, "h:3:c", &[]);
     stage.depart(&[9]);
     stage.beat(5, "h:1:a", &[]);
@@ -271,7 +271,7 @@ fn one_that_stops_or_lives_gets_nothing_back() {
 fn what_it_pushed_back_before_it_was_killed_is_not_returned_again() {
     let mut stage = Stage::new();
     stage.beat(5, "h:1:a", &["back", "running"]);
-    // Popped again in the same millisecond, by the same process.
+    // The same process pops it again, in the same millisecond.
     stage.pop(6, "twice");
     stage.say_as(5, &format!("RPUSH queue:q {}", job("twice")));
     assert!(stage.say_as(6, "RPOP queue:q").contains("twice"));
@@ -312,7 +312,7 @@ fn after_a_start_processes_have_time_to_beat() {
     stage.pass(20);
     assert!(stage.waiting().is_empty());
     stage.beat(5, "h:2:b", &[]);
-    // As Sidekiq's page does with those that are dead.
+    // Sidekiq's page does this with dead processes.
     stage.check("SREM processes h:3:c", ":1");
     stage.pass(20);
     assert_eq!(stage.waiting(), ["c", "a"]);
@@ -328,7 +328,7 @@ fn where_writes_were_refused_processes_have_time_to_beat() {
     stage.beat(7, "h:2:b", &["of-b"]);
     stage.pop(8, "unseen");
     stage.pass(10);
-    // b dies at once; nobody looks for as long as nobody may write.
+    // b dies at once; there are no looks while writes are refused.
     stage.depart(&[7, 8]);
     stage.advance(600_000);
     stage.depart(&[9]);
@@ -467,7 +467,7 @@ fn a_job_that_was_leased_once_and_popped_later_is_returned() {
     stage.say_as(7, "JOB.TAKE w LEASE 20000 FROM queue:q");
     stage.check("JOB.FAIL queue:q a", "+waiting");
     assert!(stage.say_as(6, "RPOP queue:q").contains("\"a\""));
-    // So long that the pop is forgotten.
+    // Long enough for the pop to be forgotten.
     for _ in 0..10 {
         stage.beat(5, "h:1:a", &["a"]);
         stage.pass(10);

@@ -1,4 +1,5 @@
-//! The first thread's watch over Sidekiq's processes: it keeps what they report, finds out that one is dead, and has its jobs returned.
+//! Watches Sidekiq's processes, on the first thread: keeps what they report, notices that one is dead, and
+//! has its jobs returned.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +14,18 @@ use super::returning::Return;
 use super::search::Search;
 use super::{PROCESSES_MAX, Process, Recovery, UNDECIDED_MS};
 
-/// After a start, or a time without looks, a process of which nothing has been heard since has so long to beat.
+/// After a start or a gap in the looks, a process that has not been heard from since has this long to beat.
 const GRACE_MS: u64 = 30_000;
-/// Looks come each second: after so long without one, another server was the primary, or writes were refused, beats among them.
+/// Looks come every second. After a gap of this length, another server was the primary, or writes were
+/// refused, and beats with them.
 const GAP_MS: u64 = 5000;
-/// For how long `:work` is kept; it is kept for longer when less than half of that is left. It is to outlast a restart, or a disk that
-/// is full over night.
+/// How long `:work` is kept; it is renewed when less than half of that is left. It has to outlast a restart,
+/// or a disk that is full overnight.
 const WORK_MS: i64 = 86_400_000;
 
-/// What the watch needs to know of the server.
+/// The parts of the server that the watch uses.
 pub struct Around<'a> {
-    /// The clock that does not jump.
+    /// The monotonic clock.
     pub now_ms: u64,
     /// The machine's clock, in milliseconds since 1970.
     pub wall_ms: u64,
@@ -31,11 +33,11 @@ pub struct Around<'a> {
     pub db_count: u32,
     /// All shards.
     pub shards: &'a [ShardId],
-    /// On which shard a key lies.
+    /// The shard of a key.
     pub locate: &'a dyn Fn(&[u8]) -> ShardId,
-    /// What all threads know.
+    /// The knowledge of all threads.
     pub recovery: &'a Recovery,
-    /// Where it counts what it does.
+    /// The counters of what the watch does.
     pub figures: &'a RecoveryFigures,
 }
 
@@ -44,19 +46,20 @@ pub struct Around<'a> {
 pub struct Watch {
     began_ms: u64,
     looked_ms: u64,
-    /// Processes that were listed: whoever finds a dead one may take it out of `processes` before its jobs are returned.
+    /// Processes that were listed: a client that finds a dead one may remove it from `processes` before its
+    /// jobs are returned.
     listed: BTreeSet<Process>,
     work: Option<Work>,
 }
 
-/// What is done about a group of dead processes.
+/// The work on a group of dead processes.
 #[derive(Debug)]
 enum Work {
     Search(Search),
     Return(Return),
 }
 
-/// What there is to see of a process.
+/// The observed state of a process.
 #[derive(Clone, Copy)]
 struct State {
     is_listed: bool,
@@ -64,7 +67,7 @@ struct State {
 }
 
 impl Watch {
-    /// Looks after all processes. To be called each second.
+    /// Checks all processes. Call this every second.
     pub fn look(&mut self, around: &Around<'_>, thread: &mut impl Visits) {
         if around.now_ms.saturating_sub(self.looked_ms) > GAP_MS {
             *self = Watch { began_ms: around.now_ms, ..Watch::default() };
@@ -76,7 +79,7 @@ impl Watch {
         let mut dead = Vec::new();
         for (process, state) in &states {
             if state.is_alive && !state.is_listed {
-                // It has stopped.
+                // The process has stopped.
                 around.recovery.forget(process);
                 continue;
             }
@@ -94,12 +97,12 @@ impl Watch {
         }
     }
 
-    /// Whether it has something to do between two looks.
+    /// Whether there is work to do between two looks.
     pub fn is_busy(&self) -> bool {
         self.work.is_some()
     }
 
-    /// Goes on with what is done about dead processes.
+    /// Continues the work on dead processes.
     pub fn go_on(&mut self, around: &Around<'_>, thread: &mut impl Visits) {
         self.work = match self.work.take() {
             Some(Work::Search(mut search)) => Some(if search.go_on(around, thread) {
@@ -110,7 +113,7 @@ impl Watch {
             Some(Work::Return(mut returning)) => {
                 let goes_on = returning.go_on(around, thread);
                 if !goes_on {
-                    // What still lives is listed anew by the next look.
+                    // The next look lists the processes that still live.
                     self.listed.retain(|process| !returning.group.processes.contains_key(process));
                 }
                 goes_on.then_some(Work::Return(returning))
@@ -119,7 +122,7 @@ impl Watch {
         };
     }
 
-    /// Every process that is or was listed, or that has said that it lives; `None` if shards are taken.
+    /// Every process that is or was listed, or that has beaten; `None` if a shard is taken.
     fn states(&self, around: &Around<'_>, thread: &mut impl Visits) -> Option<BTreeMap<Process, State>> {
         let known: BTreeSet<Process> =
             around.recovery.known().into_iter().chain(self.listed.iter().cloned()).collect();
@@ -144,7 +147,8 @@ impl Watch {
     }
 }
 
-/// The search for what a dead process had, and what those had that died with it; `None` if one of them may yet live.
+/// Starts the search for the jobs of a dead process and of those that died with it; `None` if one of them may
+/// still be alive.
 fn search(dead: &Process, states: &BTreeMap<Process, State>, around: &Around<'_>) -> Option<Search> {
     let mut group = around.recovery.group_of(dead);
     let is_alive = |process: &Process| states.get(process).is_some_and(|state| state.is_alive);
@@ -163,7 +167,7 @@ fn members_of(tx: &mut Tx, db: u32, set: &[u8]) -> Vec<Box<[u8]>> {
     members.iter().take(PROCESSES_MAX).map(|member| Box::from(&*member)).collect()
 }
 
-/// What a process reports is kept until it is returned, should the process die.
+/// Extends the expiry of a process's report, so that its jobs can be returned if the process dies.
 fn keep_work(process: &Process, around: &Around<'_>, thread: &mut impl Visits) {
     for key in process.work_keys() {
         thread.visit((around.locate)(&key), |tx| {
@@ -180,7 +184,7 @@ pub(super) fn store_of<'a, 't>(tx: &'a mut Tx<'t>, db: u32) -> Store<'a, 't> {
     Store::new(tx, Client::internal(db, Proto::Resp2))
 }
 
-/// Visits a shard, waiting a moment if it is taken.
+/// Visits a shard, and waits a moment if it is taken.
 pub(super) fn look_at<R>(
     id: ShardId,
     thread: &mut impl Visits,
@@ -189,7 +193,8 @@ pub(super) fn look_at<R>(
     thread.visit_all(&[id], true, look)
 }
 
-/// Forgets what was popped before `since_ms`; everything, if there is no such time. To be called each second, for the shards at home.
+/// Forgets what was popped before `since_ms`, or everything if that is `None`. Call this every second, for
+/// the thread's own shards.
 pub fn trim(since_ms: Option<u64>, shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) {
     for id in shards {
         thread.visit(id, |tx| {

@@ -1,4 +1,4 @@
-//! Somebody sets the machine's clock, ahead or back, by hours.
+//! Tests a machine clock that is set ahead or back by hours.
 
 use command::Client;
 use resp::Proto;
@@ -22,7 +22,7 @@ fn world() -> World {
     world
 }
 
-/// Until when a job of `q` is active or delayed, from now on.
+/// How long a job of `q` remains active or delayed.
 fn left_ms(world: &mut World, state: &str, id: &str) -> Option<i64> {
     let score = world.say(&format!("ZSCORE {{q}}:jobs:{state} {id}"));
     let score: Option<i64> = score.split(' ').nth(1)?.parse().ok();
@@ -32,7 +32,7 @@ fn left_ms(world: &mut World, state: &str, id: &str) -> Option<i64> {
 #[test]
 fn a_lease_lasts_as_long_whatever_the_clock_shows() {
     for jump_ms in [10 * HOUR_MS, -10 * HOUR_MS, 1_500, -1_500] {
-        // Whatever comes first after it, the lease is as long as before.
+        // The lease is as long as before, whichever command comes first.
         for first in ["fire q", "JOB.KEEP q 5000 ID other", "JOB.TAKE w LEASE 5000 FROM q"] {
             let mut world = world();
             world.say("JOB.PUT q p ID a");
@@ -42,7 +42,7 @@ fn a_lease_lasts_as_long_whatever_the_clock_shows() {
             set_ahead(&mut world, jump_ms);
             world.say(first);
             assert_eq!(left_ms(&mut world, "active", "a"), Some(8_000), "{jump_ms} {first}");
-            // And back again.
+            // Back again.
             set_ahead(&mut world, -jump_ms);
             world.0.now += 1_000;
             world.fire();
@@ -98,7 +98,7 @@ fn schedules_go_by_the_new_time_at_once() {
         let score = world.say(&format!("ZSCORE {{q}}:jobs:cron {name}"));
         score.split(' ').nth(1).expect("a score").parse::<i64>().expect("a number")
     };
-    // It is eight o'clock, in UTC.
+    // The clock shows eight o'clock, in UTC.
     let eight = world.0.now;
     for (hours, fixed_comes) in [(2, 11), (4, 9)] {
         set_ahead(&mut world, hours * HOUR_MS);
@@ -111,7 +111,7 @@ fn schedules_go_by_the_new_time_at_once() {
         // Fixed times come again if the clock was set back by three hours or more.
         assert_eq!(next(&mut world, "fixed"), eight + (fixed_comes - 8) * HOUR_MS, "{hours}");
     }
-    // Slow adjustment is no jump.
+    // A slow adjustment is not a jump.
     set(&mut world, "second", "*/2 * * * * *", "s", "");
     let before = next(&mut world, "second");
     set_ahead(&mut world, -500);
@@ -126,7 +126,8 @@ fn a_database_that_is_new_here_follows_from_now_on() {
     set(&mut world, "minutes", "*/5 * * * *", "m", "");
     world.say("JOB.PUT q p ID a");
     world.say("JOB.TAKE w LEASE 5000 FROM q");
-    // As after a start: what was loaded is not moved, but schedules that were ahead of the clock are computed anew.
+    // As after a start: loaded times are not moved, but schedules that were ahead of the clock are computed
+    // again.
     let mut other = World::new();
     other.0.now = world.0.now - HOUR_MS;
     other.0.set_ahead_ms = -HOUR_MS;

@@ -1,8 +1,9 @@
-//! Random commands, hostile ones among them, compared with what `docs/jobs.md` says (`model`): each reply, and then everything that
-//! the commands show of each queue.
+//! Runs random commands, hostile ones among them, and compares them with a model of `docs/jobs.md` (`model`):
+//! each reply, and then everything that commands show of each queue.
 //!
-//! The clock moves from one thing that is due to the next, as with a server that looks at it all the time. Times are even and
-//! what may end between two looks (`EXPIRE`, `FOR`) is odd, so that nothing depends on what happens in the same millisecond.
+//! The clock moves from one due time to the next, as on a server that watches it all the time. Times are
+//! even, and those at which something may end between two looks (`EXPIRE`, `FOR`) are odd, so no result
+//! depends on the order within one millisecond.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ use super::payload::{STRANGE, reference, says_id};
 
 const SEEDS: u64 = 24;
 const STEPS: usize = 150;
-/// Schedules push onto the second one, where nothing is delayed: what comes in the same millisecond may come in any order.
+/// Schedules push onto the second queue, in which no job is delayed: pushes in the same millisecond may come
+/// in any order.
 const QUEUES: [&str; 4] = ["q", "cron", "{eu}mail", "renamed"];
 const CRON: usize = 1;
 const RENAMED: usize = 3;
@@ -32,7 +34,7 @@ const SCHEDULES: [&str; 10] = [
     "@hourly",
     "@daily",
 ];
-/// What may lie beside a queue, as the page lists it.
+/// The keys that a queue may have beside it, as the page lists them.
 const KEYS: [&str; 16] = [
     "",
     ":active",
@@ -153,7 +155,7 @@ impl Say {
     }
 }
 
-/// A store, what the page says of it, and what was said so far.
+/// A store, the model of the page, and the commands so far.
 struct Comparison {
     world: World,
     model: Model,
@@ -275,7 +277,7 @@ impl Comparison {
         }
     }
 
-    /// An attempt of a job: mostly the last one, or another one, or none that there can be.
+    /// An attempt of a job: usually the last one, sometimes another or an impossible one.
     fn attempt(&mut self, number: usize, id: &[u8]) -> i64 {
         let job = self.model.queue(QUEUES[number].as_bytes()).jobs.get(id);
         let last = job.map_or(1, |job| job.attempt.cast_signed());
@@ -354,7 +356,7 @@ impl Comparison {
         panic!("{}\n{problem}", last.join("\n"));
     }
 
-    /// Says something, and compares the reply; true if a key holds something else.
+    /// Runs a command and compares the reply; true if a key holds something else.
     fn exchange(&mut self, number: usize, say: &Say) -> bool {
         let queue = QUEUES[number];
         let words = say.words(queue);
@@ -373,7 +375,7 @@ impl Comparison {
         is_refused
     }
 
-    /// Goes on to this time, and does what is due until then when it is.
+    /// Moves the clock, and does what is due on the way at its time.
     fn pass(&mut self, ms: i64) {
         let end = self.model.now + ms;
         loop {
@@ -389,7 +391,7 @@ impl Comparison {
         }
     }
 
-    /// Does what is due in the store; when something is next.
+    /// Does what is due in the store. Returns when something is due next.
     fn next_in_store(&mut self, queue: &str) -> Option<i64> {
         match self.ask("fire", queue, &[]) {
             Value::Int(-1) | Value::Error(_) => None,
@@ -398,7 +400,7 @@ impl Comparison {
         }
     }
 
-    /// Jobs in a state, page by page.
+    /// The jobs in a state, read page by page.
     fn listed(&mut self, queue: &str, state: &str) -> Vec<(Bytes, i64, i64, Bytes, Bytes)> {
         let (mut found, mut cursor) = (Vec::new(), Bytes::from("0"));
         loop {
@@ -422,7 +424,7 @@ impl Comparison {
         }
     }
 
-    /// What JOB.GET says: state and attempt.
+    /// The state and attempt that JOB.GET returns.
     fn known(&mut self, queue: &str, id: &[u8]) -> Option<(Bytes, i64)> {
         let Value::Array(fields) = self.ask("JOB.GET", queue, &[id]) else { return None };
         let field = |name: &[u8]| {
@@ -433,7 +435,7 @@ impl Comparison {
         Some((text(field(b"state")), attempt))
     }
 
-    /// Finds out which jobs that came too late were passed over, which the page leaves open.
+    /// Finds out which expired jobs were passed over, which the page leaves open.
     fn look_for_late(&mut self, name: &str) {
         let now = self.model.now;
         let jobs = self.model.queue(name.as_bytes()).jobs.iter();
@@ -448,7 +450,7 @@ impl Comparison {
         }
     }
 
-    /// Everything that is shown of a queue is what the page says.
+    /// Checks that everything that commands show of a queue is what the page says.
     fn compare(&mut self, name: &str) {
         self.look_for_late(name);
         let queue = self.model.queue(name.as_bytes()).clone();
@@ -510,7 +512,7 @@ impl Comparison {
         QUEUES.iter().for_each(|queue| self.compare(queue));
     }
 
-    /// Random commands, and time.
+    /// Runs a random command, or lets time pass.
     fn step(&mut self) {
         let number = self.below(QUEUES.len());
         let say = self.say(number);
@@ -524,7 +526,7 @@ impl Comparison {
         }
     }
 
-    /// The key of queue `q` that ends so, or the queue.
+    /// The key of queue `q` with this suffix, or the queue.
     fn occupy(&mut self) -> Option<String> {
         let key = match self.below(KEYS.len() + 1) {
             0 => "q".to_owned(),
@@ -567,7 +569,7 @@ fn payloads_say_the_ids_that_the_page_finds_in_them() {
     }
 }
 
-/// What is refused because a key of the queue is somebody else's changes nothing.
+/// A command that is refused because a key of the queue holds something else changes nothing.
 #[test]
 fn what_is_refused_changes_nothing() {
     let mut refused = 0;

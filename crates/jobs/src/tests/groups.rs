@@ -1,4 +1,5 @@
-//! Groups: each gets its turn, none has more active jobs than it may, and nothing is left of one that is empty.
+//! Tests groups: each gets its turn, none has more active jobs than allowed, and an empty one leaves nothing
+//! behind.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use ds::random::Random;
 use super::World;
 
 impl World {
-    /// Takes a job; its payload, if there is one.
+    /// Takes a job and returns its payload, if there is one.
     fn next(&mut self) -> Option<String> {
         let taken = self.say("JOB.TAKE w LEASE 1000 FROM q");
         taken.starts_with("*1 ").then(|| taken.rsplit(' ').next().expect("a payload").to_owned())
@@ -25,13 +26,13 @@ impl World {
     }
 }
 
-/// What random tests look at.
+/// The checks of random tests.
 impl World {
     fn number(&mut self, line: &str) -> u64 {
         self.say(line)[1..].parse().expect("a number")
     }
 
-    /// All jobs, wherever they are.
+    /// The number of jobs in all states.
     fn job_count(&mut self) -> u64 {
         let sets = ["active", "delayed", "dead"].map(|set| format!("ZCARD {{q}}:jobs:{set}"));
         let lists = [0, 1, 2, 3, 4].map(|group| format!("LLEN {{q}}:jobs:group:g{group}"));
@@ -39,7 +40,7 @@ impl World {
         elsewhere + self.number("LLEN q")
     }
 
-    /// Active jobs by group, which are as many as are counted.
+    /// The active jobs by group, after checking that as many are counted.
     fn checked_counts(&mut self) -> BTreeMap<String, u64> {
         let mut counted: BTreeMap<String, u64> = BTreeMap::new();
         for id in self.say("ZRANGE {q}:jobs:active 0 -1").split(' ').skip(2).step_by(2) {
@@ -56,7 +57,7 @@ impl World {
         counted
     }
 
-    /// Whether a group has something and is under its limit.
+    /// Whether a group has waiting jobs and is under its limit.
     fn has_group_under(&mut self, per_group: u64) -> bool {
         let counts = self.checked_counts();
         (0..5).map(|group| format!("g{group}")).any(|group| {
@@ -65,7 +66,7 @@ impl World {
         })
     }
 
-    /// Takes all jobs and does them: nothing is left.
+    /// Takes and does all jobs, and checks that nothing is left.
     fn do_all(&mut self) {
         self.say("limit q OFF");
         for _ in 0..100 {
@@ -88,7 +89,7 @@ fn groups_take_turns() {
     world.put("b", 2);
     world.put("c", 3);
     assert_eq!(world.order(3), "a b c");
-    // One that comes is served within the round.
+    // A new group is served within the round.
     world.put("0", 2);
     assert_eq!(world.order(9), "0 a b c 0 a c a a");
     world.check("EXISTS q {q}:jobs:group:b", ":0");
@@ -146,7 +147,7 @@ fn shares_are_equal_among_any_number_of_groups() {
         let mut random = Random::new(groups);
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for group in 0..groups {
-            // As much as all others together, or just enough.
+            // As many as all others together, or just enough.
             let count = rounds + if group % 100 == 0 { random.next_u64() % 200 } else { 0 };
             world.put(&format!("g{group}"), count as usize);
         }
@@ -177,7 +178,7 @@ fn a_group_has_no_more_active_jobs_than_it_may() {
     world.check(&format!("JOB.DONE q {id}"), ":1");
     let served = world.served();
     assert!(served.len() == 1 && served[0].ends_with(" a"), "{served:?}");
-    // More may be active, or fewer.
+    // The limit is raised, and lowered.
     world.check("JOB.TAKE w LEASE 1000 WAIT 0 FROM q", "waits");
     world.check("limit q PER GROUP 2", "+OK");
     assert_eq!(world.served().len(), 1);
@@ -224,7 +225,7 @@ fn a_limit_that_changes_serves_all_who_wait() {
     }
     world.check("limit q PER GROUP 2", "+OK");
     assert_eq!(world.served().len(), takers);
-    // Lowered while more of them wait: the groups that have two are over it.
+    // The limit is lowered while more workers wait: the groups with two active jobs exceed it.
     world.check("limit q PER GROUP 1", "+OK");
     world.check("JOB.TAKE w LEASE 100000 WAIT 0 FROM q", "waits");
     while world.fire() <= world.0.now {}
@@ -259,7 +260,7 @@ fn who_waits_is_served_when_databases_are_swapped() {
     let mut world = World::new();
     let put: &[&[u8]] = &[b"JOB.PUT", b"q", b"p", b"ID", b"1", b"GROUP", b"a"];
     assert_eq!(world.run_in(1, put).as_deref(), Some("$1 1"));
-    // One who takes from lists alone is before it.
+    // A client that only pops the list is ahead of it.
     world.check("BRPOP q 0", "waits");
     world.check("JOB.TAKE w LEASE 1000 WAIT 0 FROM q", "waits");
     world.check("SWAPDB 0 1", "+OK");
@@ -302,7 +303,7 @@ fn what_belongs_to_groups_must_be_what_it_is() {
     assert_eq!(world.next().as_deref(), Some("p"));
     world.check("JOB.DONE q 2", ":1");
     world.check("DBSIZE", ":0");
-    // What holds something else.
+    // Keys that hold something else.
     world.check("JOB.PUT q p ID 1 GROUP a IN 100 UNIQUE u", "$1 1");
     for key in ["group:a", "groups", "groups:full", "groups:active", "turn"] {
         world.say(&format!("SET {{q}}:jobs:{key} x"));
@@ -326,13 +327,14 @@ fn what_belongs_to_groups_must_be_what_it_is() {
     world.check("ZCARD {q}:jobs:active", ":1");
     world.say("DEL {q}:jobs:group:a");
     world.check("JOB.FAIL q 1", "+waiting");
-    // A list that somebody deleted.
+    // A list that a client deleted.
     world.say("DEL {q}:jobs:group:a");
     assert_eq!(world.next(), None);
     world.check("EXISTS {q}:jobs:groups {q}:jobs:turn", ":0");
 }
 
-/// An element of the list that says the id of a job of a group is another job, and does not count as one of the group.
+/// An element of the list with the id of a group's job is another job, and does not count as one of the
+/// group.
 #[test]
 fn a_job_of_a_group_is_not_taken_from_the_list() {
     let mut world = World::new();
@@ -347,8 +349,8 @@ fn a_job_of_a_group_is_not_taken_from_the_list() {
     world.check("JOB.FAIL q a", "+dead");
 }
 
-/// Random commands: no group has more active jobs than it may, none is lost, who waits could have had none, a store that runs the effects has the
-/// same, and at the end nothing is left.
+/// Runs random commands: no group has more active jobs than allowed, no job is lost, no waiting worker could
+/// have had one, a store that runs the effects ends up the same, and nothing is left at the end.
 #[test]
 fn groups_of_random_jobs() {
     for seed in 0..60 {

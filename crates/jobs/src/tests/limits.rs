@@ -1,4 +1,4 @@
-//! Limits: what is taken in a time, and what is active, is never more, whatever happens.
+//! Tests limits: neither the takes within a window nor the active jobs ever exceed them.
 
 use command::{Client, Post};
 use ds::random::Random;
@@ -8,7 +8,7 @@ use resp::Proto;
 use super::World;
 
 impl World {
-    /// The replies that waiters were served with since the last call.
+    /// The replies with which waiters were served since the last call.
     pub(super) fn served(&mut self) -> Vec<String> {
         let posts = std::mem::take(&mut self.0.posts).into_iter();
         let replies = posts.filter_map(|post| match post {
@@ -18,7 +18,7 @@ impl World {
         replies.map(|reply| String::from_utf8_lossy(&reply).trim_end().replace("\r\n", " ")).collect()
     }
 
-    /// When the thread was told to look at a queue.
+    /// The times at which the thread was told to look at a queue.
     fn told(&self) -> Vec<i64> {
         let due = self.0.posts.iter().filter_map(|post| match post {
             Post::Due(due) => Some(due.time_ms),
@@ -37,7 +37,7 @@ fn active_jobs_are_no_more_than_the_limit() {
     assert!(taken.starts_with("*2 "), "{taken}");
     world.check("JOB.TAKE w LEASE 100 COUNT 9 FROM q", "*-1");
     world.check("JOB.TAKE w LEASE 100 WAIT 0 FROM q", "waits");
-    // Who takes without a lease has no active job.
+    // A take without a lease adds no active job.
     world.check("BRPOP q 0", "*2 $1 q $1 c");
     world.check("RPUSH q c", ":1");
     assert_eq!(world.served(), Vec::<String>::new());
@@ -46,13 +46,13 @@ fn active_jobs_are_no_more_than_the_limit() {
     assert_eq!(world.served().len(), 1);
     world.say("RPUSH q d");
     world.check("JOB.TAKE w LEASE 100 WAIT 0 FROM q", "waits");
-    // It waits also when leases end …
+    // It also waits when leases end …
     world.0.now += 100;
     world.fire();
     assert_eq!(world.served().len(), 1);
     assert_eq!(world.say("ZCARD {q}:jobs:active"), ":1", "both leases ended");
     world.say("JOB.TAKE w LEASE 900 FROM q");
-    // … and gets more when the limit changes, or goes.
+    // … and gets more when the limit is changed or removed.
     world.check("JOB.TAKE w LEASE 900 WAIT 0 FROM q", "waits");
     world.check("JOB.TAKE w LEASE 900 WAIT 0 FROM q", "waits");
     world.say("RPUSH q e f g");
@@ -96,7 +96,7 @@ fn the_rate_holds_for_whoever_takes() {
     world.fire();
     assert_eq!(world.served().len(), 1);
     world.check("LLEN q", ":2");
-    // What is not limited is not counted.
+    // Takes are not counted without a rate limit.
     world.check("limit q ACTIVE 9", "+OK");
     world.check("EXISTS {q}:jobs:rate", ":0");
     world.check("RPOP q 9", "*2 $1 f $1 g");
@@ -113,12 +113,12 @@ fn takes_count_for_the_window_of_the_limit_that_there_is() {
     world.0.now += 500;
     world.check("limit q RATE 3 PER 60000", "+OK");
     assert_eq!(world.served().len(), 1);
-    // Part of the window has passed; a part of it is as long as a thousandth.
+    // Part of the window has passed; a part is one thousandth of it.
     world.check("limit q RATE 3 PER 400", "+OK");
     assert_eq!(world.served().len(), 1);
     world.check("RPOP q", "$1 b");
     world.check("RPOP q", "$-1");
-    // A clock that is set back does not close it for longer.
+    // Setting the clock back does not close the queue for longer.
     world.0.now -= 1_000_000;
     world.check("RPOP q", "$-1");
     world.fire();
@@ -184,7 +184,7 @@ fn what_limits_must_be_what_it_is() {
     world.check("RPOP q", "$1 c");
     world.say("SET s 1");
     world.check("limit s ACTIVE 1", "-WRONGTYPE Operation against a key holding the wrong kind of value");
-    // Somebody else's key, or what was changed by hand.
+    // Keys that hold something else, or were changed by hand.
     world.say("SET {q}:jobs:limit 1");
     let error = "-WRONGTYPE {q}:jobs:limit, which belongs to the queue's limit, holds something else";
     world.check("JOB.TAKE w LEASE 10 FROM q", error);
@@ -202,7 +202,7 @@ fn what_limits_must_be_what_it_is() {
     world.check("LLEN q", ":2");
     world.say("DEL {q}:jobs:rate");
     world.check("RPOP q", "$1 b");
-    // By hand it can be dropped.
+    // A limit can be deleted by hand.
     world.check("DEL {q}:jobs:limit", ":1");
     world.check("RPOP q 9", "*1 $1 a");
     world.check(
@@ -233,8 +233,8 @@ fn a_limit_is_the_names_not_the_lists() {
     world.check("RPOP q 2", "*2 $1 e $1 d");
 }
 
-/// Random commands: no window has more takes than the rate, there are never more active jobs than may be, nothing is lost, and a store that
-/// runs the effects has the same.
+/// Runs random commands: no window has more takes than the rate, there are never more active jobs than
+/// allowed, no job is lost, and a store that runs the effects ends up the same.
 #[test]
 fn no_window_has_more_and_no_more_are_active() {
     for seed in 0..100 {
@@ -294,7 +294,7 @@ fn no_window_has_more_and_no_more_are_active() {
             });
             assert!(active_count <= active, "seed {seed}: {line}: {active_count} of {active} are active");
             assert_eq!(depth + active_count, pushed - gone, "seed {seed}: {line}");
-            // Whoever waits would get nothing.
+            // No waiting worker could be served.
             if waiting > 0 && depth > 0 {
                 assert!(in_window == rate || active_count == active || per_ms > 1000, "seed {seed}: {line}");
             }
@@ -307,7 +307,8 @@ fn no_window_has_more_and_no_more_are_active() {
     }
 }
 
-/// Threads read the clock at the beginning of their turns: that of one may be a little behind that of another.
+/// Threads read the clock at the start of their turns, so one thread's clock may be a little behind
+/// another's.
 #[test]
 fn a_thread_whose_clock_is_a_little_behind_opens_nothing_early() {
     let mut world = World::new();

@@ -1,8 +1,9 @@
-//! What `docs/jobs.md` says of jobs, written from that page alone, as plainly as it can be: texts in rows, a table of jobs, and a clock.
+//! A model of `docs/jobs.md`, written from that page alone and as plainly as possible: rows of texts, a table
+//! of jobs, and a clock.
 //!
-//! Where the page leaves something open (ids that the server makes up, which group comes next), the model accepts what the
-//! server did if the page allows it, and goes on from there. [`Model::check`] compares one reply, and says what the page wants
-//! instead.
+//! Where the page leaves something open (ids that the server makes up, the group that comes next), the model
+//! accepts what the server did if the page allows it, and continues from there. [`Model::check`] compares one
+//! reply, and says what the page asks for instead.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -12,19 +13,19 @@ use super::payload::{reference, says_id};
 use super::schedule::Line;
 
 pub(super) type Bytes = Vec<u8>;
-/// The group of a job; jobs without one, in the list, are one more.
+/// The group of a job. Jobs without a group, in the list, form one more.
 pub(super) type Group = Option<Bytes>;
 
-/// Attempts of a job for which nothing was said.
+/// The attempts of a job without TRIES.
 const TRIES: u64 = 25;
-/// Dead jobs that `JOB.RETRY … ALL` takes if nothing is said.
+/// The dead jobs that `JOB.RETRY … ALL` takes without COUNT.
 const RETRIED: usize = 1000;
-/// No time is longer, nor later.
+/// The largest time, as a duration and as a point in time.
 const MS_MAX: i64 = 1 << 53;
 /// The longest id and the longest name of a group.
 const NAME_BYTES_MAX: usize = 512;
 
-/// What is said to the server.
+/// A command to the server.
 #[derive(Clone, Debug)]
 pub(super) enum Say {
     Push(Bytes),
@@ -39,7 +40,7 @@ pub(super) enum Say {
     /// Jobs as [`claims`] reads them.
     Done(Vec<Bytes>),
     Release(Vec<Bytes>),
-    /// A job, perhaps its attempt, perhaps a delay.
+    /// A job, optionally its attempt, optionally a delay.
     Fail(Bytes, Option<i64>, Option<i64>),
     /// `ID` and jobs, or jobs as [`claims`] reads them.
     KeepJobs(i64, Vec<Bytes>),
@@ -60,10 +61,10 @@ pub(super) enum Say {
     Rename(Bytes),
 }
 
-/// Which of several queues is served first.
+/// The order in which several queues are served.
 #[derive(Clone, Debug)]
 pub(super) enum How {
-    /// This queue, then these, as they stand.
+    /// This queue, then these, as given.
     Strict(Vec<Bytes>),
     /// This queue and these, in any order.
     Fair(Vec<Bytes>),
@@ -104,7 +105,7 @@ pub(super) struct Job {
     expires_ms: Option<i64>,
     has_lock: bool,
     has_failed: bool,
-    /// Whether it was pushed as an element that does not say its id, and so goes back.
+    /// Whether it was pushed as an element without an id of its own, and so goes back as one.
     is_pushed: bool,
     /// Whether its id was given with JOB.PUT.
     is_named: bool,
@@ -115,20 +116,20 @@ pub(super) struct Job {
 pub(super) struct Queue {
     /// The first one is next.
     pub(super) list: VecDeque<Bytes>,
-    /// What is known of jobs.
+    /// The jobs that have a record.
     pub(super) jobs: BTreeMap<Bytes, Job>,
     groups: BTreeMap<Bytes, VecDeque<Bytes>>,
     workers: BTreeMap<Bytes, i64>,
     /// The job that holds a lock, and until when at most.
     locks: BTreeMap<Bytes, (Bytes, i64)>,
     limit: Limit,
-    /// When something was taken; since the limit was set, those behind `limit_from`.
+    /// The times of all takes; those from `limit_from` on were after the limit was set.
     takes: Vec<i64>,
     limit_from: usize,
     pub(super) crons: BTreeMap<Bytes, Line>,
-    /// By how many jobs others are ahead of a group that could have been served all the time.
+    /// For each group that could have been served all the time, by how many jobs others are ahead of it.
     passed: BTreeMap<Group, BTreeMap<Group, usize>>,
-    /// Groups whose turn may go to a job that was dropped.
+    /// Groups whose turn may go to a dropped job.
     late: BTreeSet<Group>,
 }
 
@@ -145,7 +146,8 @@ pub(super) struct Model {
     pub(super) queues: BTreeMap<Bytes, Queue>,
 }
 
-/// Jobs as a worker names them: by their ids, or, after the word `ATTEMPT`, by ids and attempts. `None` if that makes no sense.
+/// Jobs as a worker names them: by ids, or, after the word `ATTEMPT`, by ids and attempts. `None` if the
+/// words make no sense.
 fn claims(words: &[Bytes]) -> Option<Vec<(Bytes, Option<u64>)>> {
     let [first, pairs @ ..] = words else { return None };
     if !first.eq_ignore_ascii_case(b"attempt") {
@@ -214,7 +216,7 @@ impl Job {
         }
     }
 
-    /// Whether there is something to know of it while it waits that its payload does not say.
+    /// Whether a waiting job has a record because its payload does not say everything about it.
     fn is_known(&self, id: &[u8]) -> bool {
         let has_options = self.tries != TRIES || self.group.is_some() || self.has_lock;
         let says_id = says_id(&self.payload).as_deref() == Some(id);
@@ -231,7 +233,7 @@ impl Job {
         entry == self.entry(id)
     }
 
-    /// What stands in the list for it.
+    /// The element of the list for it.
     fn entry(&self, id: &[u8]) -> Bytes {
         let stands_itself = self.is_pushed || says_id(&self.payload).as_deref() == Some(id);
         if stands_itself { self.payload.clone() } else { reference(id) }
@@ -254,7 +256,7 @@ impl Queue {
         self.jobs.get(id).is_some_and(|job| matches!(job.state, State::Active { .. }) && is_its(job))
     }
 
-    /// A worker has done a job, or gives it back; false if it no longer has it.
+    /// Ends a job that is done or given back; false if the worker no longer has it.
     fn end(&mut self, id: &[u8], attempt: Option<u64>, is_done: bool) -> bool {
         let is_active = self.is_active(id, attempt);
         if is_active && is_done {
@@ -283,7 +285,7 @@ impl Queue {
         self.jobs.values().filter(counts).count()
     }
 
-    /// A waiting job joins the others, as the next or as the last.
+    /// Adds a waiting job to its row, as the next or as the last.
     fn join(&mut self, id: &[u8], is_next: bool) {
         let job = self.jobs.get_mut(id).expect("it is known");
         job.state = State::Waiting;
@@ -301,7 +303,7 @@ impl Queue {
         }
     }
 
-    /// Nothing is known of a job any more.
+    /// Deletes the record of a job.
     fn forget(&mut self, id: &[u8]) -> Option<Job> {
         self.unlock(id);
         self.jobs.remove(id)
@@ -311,7 +313,7 @@ impl Queue {
         self.locks.retain(|_, (holder, _)| holder != id);
     }
 
-    /// Somebody drops a job. One that waits keeps its place until a worker passes over it.
+    /// Drops a job. A waiting one keeps its place until a take passes over it.
     fn drop_job(&mut self, id: &[u8]) -> bool {
         let Some(job) = self.jobs.get_mut(id).filter(|job| !job.is_dropped) else { return false };
         if job.state != State::Waiting {
@@ -323,7 +325,7 @@ impl Queue {
         true
     }
 
-    /// A worker has passed over a job that came too late, or was dropped.
+    /// Passes over a job that has expired or was dropped.
     pub(super) fn pass_over(&mut self, id: &[u8]) {
         let Some(job) = self.forget(id) else { return };
         let row = match &job.group {
@@ -363,7 +365,7 @@ impl Queue {
         self.join(id, false);
     }
 
-    /// Dead jobs, and when they died.
+    /// The dead jobs, with the times at which they died.
     pub(super) fn dead(&self) -> impl Iterator<Item = (i64, Bytes)> {
         self.jobs.iter().filter_map(|(id, job)| match job.state {
             State::Dead(died_ms) => Some((died_ms, id.clone())),
@@ -371,7 +373,7 @@ impl Queue {
         })
     }
 
-    /// Takes the next job of a row, whose id is `seen` if the server makes it up.
+    /// Takes the next job of a row. `seen` is its id if the server made it up.
     fn take(&mut self, group: &Group, seen: &[u8], now: i64) -> Option<Taken> {
         loop {
             let (entry, known) = match group {
@@ -391,7 +393,7 @@ impl Queue {
                 self.forget(id);
                 continue;
             }
-            // A job of a group that says so, too, may have been passed over just before.
+            // A job of a group with the same id may have been passed over just before.
             if known.is_none() && self.jobs.get(seen).is_some_and(|job| job.has_expired(now)) {
                 self.pass_over(seen);
             }
@@ -412,14 +414,14 @@ impl Queue {
         self.jobs.get(id).is_some_and(stands)
     }
 
-    /// The waiting job that is this element, which does not say so: `seen`, if that is one of several.
+    /// The waiting job that is this element without an id of its own: `seen`, if that is one of several.
     fn pushed_as(&self, entry: &[u8], seen: &[u8]) -> Option<Bytes> {
         let is_it = |id: &[u8]| self.jobs[id].is_pushed && self.stands_for(entry, id);
         let mut ids = self.jobs.keys().filter(|id| is_it(id));
         if self.jobs.contains_key(seen) && is_it(seen) { Some(seen.to_vec()) } else { ids.next().cloned() }
     }
 
-    /// The id of an element that is no known job: its own if nobody has it; otherwise the server makes one up.
+    /// The id of an element that is no known job: its own if that is free; otherwise the server makes one up.
     fn new_id(&self, entry: &[u8], seen: &[u8]) -> Bytes {
         match says_id(entry) {
             Some(id) if !self.jobs.contains_key(&id) => id,
@@ -433,7 +435,7 @@ impl Queue {
         }
     }
 
-    /// The rows that have a job which may be taken now.
+    /// The rows with a job that may be taken now.
     fn eligible(&self, now: i64) -> Vec<Group> {
         let under = self.groups.keys().filter(|group| {
             let active = self.active(Some(&Some((*group).clone())));
@@ -443,7 +445,7 @@ impl Queue {
         rows.filter(|row| self.clone().take(row, b"made up", now).is_some()).collect()
     }
 
-    /// How many may be taken because of the rate: at least, and at most.
+    /// How many jobs the rate allows to take: at least, and at most.
     fn rate_room(&self, now: i64) -> [usize; 2] {
         let Some((most, per_ms)) = self.limit.rate else { return [usize::MAX; 2] };
         let within = |takes: &[i64], ms: i64| takes.iter().filter(|at| **at > now - ms).count();
@@ -470,8 +472,8 @@ impl Queue {
         self.rate_room(now).map(|room| found.min(room))
     }
 
-    /// A job was taken of this group. It is never ahead by more than two of another one that could have been served: one of this round,
-    /// and one of the next.
+    /// Notes a take of this group. A group is never ahead by more than two jobs of another that could have
+    /// been served: one of this round, and one of the next.
     fn note_turn(&mut self, group: &Group, eligible: &[Group], now: i64) -> Result<(), String> {
         let behind = self.passed.entry(group.clone()).or_default();
         behind.values_mut().for_each(|jobs| *jobs = jobs.saturating_sub(1));
@@ -479,7 +481,7 @@ impl Queue {
         let is_late = |row: &VecDeque<Bytes>| row.iter().any(|id| self.jobs[id].has_expired(now));
         let has_late = |other: &Group| other.as_ref().is_some_and(|other| is_late(&self.groups[other]));
         let others = eligible.iter().filter(|other| *other != group);
-        // One whose first job comes too late may have its turn for that.
+        // A group whose first job has expired may have had its turn for that job.
         for other in others.filter(|other| !self.late.contains(*other) && !has_late(other)) {
             let jobs = self.passed.entry(other.clone()).or_default().entry(group.clone()).or_default();
             *jobs += 1;
@@ -496,7 +498,7 @@ impl Model {
         self.queues.entry(name.to_vec()).or_default()
     }
 
-    /// Whether the server may answer this, and what follows from it.
+    /// Checks whether the server may reply this, and applies what follows from it.
     pub(super) fn check(&mut self, name: &[u8], say: &Say, reply: &Value) -> Result<(), String> {
         let now = self.now;
         let result = match say {
@@ -521,7 +523,7 @@ impl Model {
         result
     }
 
-    /// Commands of Redis on the list.
+    /// Redis' own commands on the list.
     fn plain(&mut self, name: &[u8], say: &Say, reply: &Value) -> Result<(), String> {
         let now = self.now;
         let queue = self.queue(name);
@@ -623,7 +625,7 @@ impl Model {
         let names: Vec<Bytes> = [name.to_vec()].into_iter().chain(others.iter().cloned()).collect();
         let jobs = taken(reply);
         let from = jobs.first().map(|(queue, _)| queue.clone());
-        // A queue before the one that was served, or any other if none was, had nothing that had to be taken.
+        // A queue before the served one, or any other if none was served, had no job that had to be taken.
         let is_strict = matches!(how, How::Strict(_));
         let passed_over =
             names.iter().take_while(|name| from.is_none() || is_strict && Some(*name) != from.as_ref());
@@ -658,7 +660,7 @@ impl Model {
         Ok(())
     }
 
-    /// What workers and operators do to jobs.
+    /// The commands of workers and operators on jobs.
     fn tend(&mut self, name: &[u8], say: &Say, reply: &Value) -> Result<(), String> {
         let now = self.now;
         let queue = self.queue(name);
@@ -716,9 +718,9 @@ impl Model {
     }
 }
 
-/// Time.
+/// The passing of time.
 impl Model {
-    /// When something happens next by itself.
+    /// When the next thing happens by itself.
     pub(super) fn next_due(&self) -> Option<i64> {
         let of_job = |job: &Job| match job.state {
             State::Delayed(due_ms) => Some(due_ms),
@@ -733,7 +735,7 @@ impl Model {
         self.queues.values().filter_map(of_queue).min()
     }
 
-    /// What happens by itself at this moment.
+    /// Does what happens by itself at this moment.
     pub(super) fn fire(&mut self) {
         let now = self.now;
         for queue in self.queues.values_mut() {

@@ -1,8 +1,9 @@
-//! Which ids payloads say, and what stands in the list for those that say none: for the model that jobs are compared with.
+//! The ids in payloads, and the elements for payloads without one: part of the model that jobs are compared
+//! with.
 
 use super::model::Bytes;
 
-/// Payloads that are no JSON, or say an id in their own ways, and the ids that they say.
+/// Payloads that are not JSON, or have their id in unusual forms, with the ids.
 pub(super) const STRANGE: &[(&str, Option<&str>)] = &[
     ("", None),
     ("text", None),
@@ -22,7 +23,7 @@ pub(super) const STRANGE: &[(&str, Option<&str>)] = &[
     ("{\"id\":\"quoted \\\"\"}", Some("quoted \"")),
 ];
 
-/// The id that a payload says: what is no JSON object says none.
+/// The id in a payload; none unless it is a JSON object.
 pub(super) fn says_id(payload: &[u8]) -> Option<Bytes> {
     if let Some((_, id)) = STRANGE.iter().find(|(text, _)| text.as_bytes() == payload) {
         return id.map(|id| id.as_bytes().to_vec());
@@ -37,7 +38,7 @@ pub(super) fn says_id(payload: &[u8]) -> Option<Bytes> {
     }
 }
 
-/// What stands in the list for a job whose payload does not say its id.
+/// The element of the list for a job whose payload does not have its id.
 pub(super) fn reference(id: &[u8]) -> Bytes {
     let escaped = id.iter().flat_map(|byte| match byte {
         b'"' | b'\\' => vec![b'\\', *byte],

@@ -1,10 +1,11 @@
-//! Schedules as cron has them, in UTC and by trying every minute or second: the model that `jobs` is compared with.
+//! Schedules as in cron, in UTC, found by trying every minute or second: part of the model that jobs are
+//! compared with.
 
 use super::model::Bytes;
 
 const MINUTE_S: i64 = 60;
 const DAY_S: i64 = 86_400;
-/// No schedule of the tests is rarer than this.
+/// No schedule in the tests is rarer than this.
 const DAYS_MAX: i64 = 1_500;
 /// A tick that is later than this is left out if missed ones are.
 const LATE_MS_MAX: i64 = 10_000;
@@ -15,7 +16,7 @@ pub(super) struct Line {
     schedule: &'static str,
     payload: Bytes,
     skips: bool,
-    /// When it pushes next.
+    /// The time of its next push.
     pub(super) next_ms: i64,
 }
 
@@ -28,14 +29,14 @@ impl Line {
         (self.schedule, &self.payload, self.skips) == (other.schedule, &other.payload, other.skips)
     }
 
-    /// What it pushes at a time.
+    /// The payload that it pushes at a time.
     pub(super) fn payload_at(&self, now: i64) -> Bytes {
         let text = String::from_utf8(self.payload.clone()).expect("payloads of schedules are text");
         let seconds = format!("{}.{:03}", now / 1000, now % 1000);
         text.replace("%{time_ms}", &now.to_string()).replace("%{time}", &seconds).into_bytes()
     }
 
-    /// What it pushes now, if it is due and not too late.
+    /// The payload that it pushes now, if it is due and not too late.
     pub(super) fn tick(&mut self, now: i64) -> Option<Bytes> {
         if self.next_ms > now {
             return None;
@@ -46,7 +47,7 @@ impl Line {
     }
 }
 
-/// The first time after `now` of which the schedule says so.
+/// The first time after `now` that the schedule names.
 pub(super) fn next(schedule: &str, now: i64) -> i64 {
     let schedule = match schedule {
         "@hourly" => "0 * * * *",
@@ -82,7 +83,7 @@ pub(super) fn next(schedule: &str, now: i64) -> i64 {
     panic!("'{schedule}' never comes")
 }
 
-/// Whether a field allows a value: `*`, numbers, ranges, each with a step, in a list.
+/// Whether a field allows a value: `*`, numbers and ranges, each with a step, in a list.
 fn has(field: &str, value: i64) -> bool {
     field.split(',').any(|part| {
         let (range, step) = part.split_once('/').map_or((part, 1), |(range, step)| (range, number(step)));
@@ -91,7 +92,7 @@ fn has(field: &str, value: i64) -> bool {
             None if range == "*" => (0, i64::MAX),
             None => (number(range), number(range)),
         };
-        // Days of the month count from 1, and steps with them, but no schedule of the tests has such a step.
+        // Days of the month count from 1, and steps with them, but no schedule in the tests has such a step.
         (from..=to).contains(&value) && (value - from) % step == 0
     })
 }
@@ -100,7 +101,7 @@ fn number(text: &str) -> i64 {
     text.parse().expect("a number")
 }
 
-/// Month and day of the month, so many days after 1970-01-01 (Howard Hinnant's `civil_from_days`).
+/// Month and day of the month for a number of days since 1970-01-01 (Howard Hinnant's `civil_from_days`).
 fn month_and_day(days: i64) -> (i64, i64) {
     let of_era = (days + 719_468).rem_euclid(146_097);
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -1,9 +1,9 @@
-//! A queue that workers with leases share with clients that know nothing of leases, or misuse them.
+//! Tests a queue that workers with leases share with clients that do not know about leases, or misuse them.
 
 use super::World;
 use crate::job::PASSED_OVER_MAX;
 
-/// A job of the id `x`, as it was pushed for the first time and again.
+/// A job with the id `x`, as it was pushed for the first time and again.
 const FIRST: &str = r#"{"jid":"x","retry":0}"#;
 const AGAIN: &str = r#"{"jid":"x","retry":1}"#;
 
@@ -21,7 +21,7 @@ fn what_was_known_of_a_popped_job_does_not_hold_for_a_later_one() {
         world.say(&format!("LPUSH q {AGAIN}"));
         world.check("JOB.TAKE w LEASE 10 FROM q", &taken("x#2"));
     }
-    // Whoever pushes what he has popped gives it back.
+    // A client that pushes back what it popped returns the job.
     let mut world = World::new();
     world.say(&format!("JOB.PUT q {FIRST} TRIES 1"));
     world.say("RPOP q");
@@ -39,7 +39,7 @@ fn a_dropped_job_keeps_its_place_but_not_its_payload() {
     let error =
         "this queue has a job of this id, which is dropped, and leaves its place when workers come to it";
     world.check("JOB.PUT q other ID x", &format!("-JOBEXISTS {error}"));
-    // Another job that says the same id is taken; the place of the dropped one is passed over.
+    // Another job with the same id is taken; the place of the dropped one is passed over.
     world.say(&format!("RPUSH q {AGAIN}"));
     world.say("JOB.PUT q last ID y");
     let again = format!("*4 $1 q $3 x#2 :1 ${} {AGAIN}", AGAIN.len());
@@ -105,7 +105,7 @@ fn what_was_pushed_goes_back_as_it_was() {
     for (element, of_job) in [("text", ""), (FIRST, "x#2")] {
         world.say("FLUSHALL");
         if !of_job.is_empty() {
-            // Another job has the id that it says.
+            // Another job has its id.
             world.check("JOB.PUT q p ID x IN 100000", "$1 x");
         }
         world.check(&format!("LPUSH q {element}"), ":1");
@@ -116,7 +116,7 @@ fn what_was_pushed_goes_back_as_it_was() {
             |attempt: u64| format!("*1 *4 $1 q ${} {id} :{attempt} ${} {element}", id.len(), element.len());
         let back = format!("*1 ${} {element}", element.len());
         assert_eq!(taken, again(1));
-        // Its lease ends, it fails, comes later, is released.
+        // Its lease ends, it fails, is delayed, is released.
         world.0.now += 10;
         world.fire();
         world.check("LRANGE q 0 -1", &back);
@@ -131,15 +131,15 @@ fn what_was_pushed_goes_back_as_it_was() {
         world.check("JOB.TAKE w LEASE 10 FROM q", &again(4));
         world.check(&format!("JOB.RELEASE q {id}"), ":1");
         world.check("EXISTS {q}:jobs:plain", ":1");
-        // Another one of the same text is another job.
+        // Another element with the same text is another job.
         world.check(&format!("LPUSH q {element}"), ":2");
         let both = world.say("JOB.TAKE w LEASE 10 COUNT 2 FROM q");
         assert!(both.contains(&format!(" {id} :4 ")) && both.matches(" :1 ").count() == 1, "{both}");
         world.check("EXISTS {q}:jobs:plain", ":0");
         world.check(&format!("JOB.RELEASE q {id}"), ":1");
-        // Whoever knows nothing of leases takes it as it was pushed.
+        // A client that does not know about leases pops it as it was pushed.
         world.check("RPOP q", &format!("${} {element}", element.len()));
-        // When it waits, it can be dropped.
+        // It can be dropped while it waits.
         world.check(&format!("RPUSH q {element}"), ":1");
         world.check(&format!("JOB.DROP q {id}"), ":1");
         world.check("JOB.TAKE w LEASE 10 FROM q", "*-1");
@@ -162,7 +162,7 @@ fn a_key_that_is_somebody_elses_loses_no_element() {
     world.check(&format!("JOB.RELEASE q {id}"), error);
     world.check(&format!("JOB.FAIL q {id}"), error);
     world.check("ZCARD {q}:jobs:active", ":1");
-    // Members by hand do no harm.
+    // Members that were added by hand do no harm.
     world.say("DEL {q}:jobs:plain");
     world.check(&format!("JOB.RELEASE q {id}"), ":1");
     world.check(&format!("HDEL {{q}}:jobs {id}"), ":1");
@@ -260,7 +260,7 @@ fn jobs_are_taken_where_others_pop_and_else_opposite_to_where_they_push() {
         (&["LPUSH mail a b c", "LPOP mail"], "b"),
         (&["RPUSH mail a b c", "RPOP mail"], "b"),
         (&["RPUSH mail a b c", "LPOP mail", "COPY mail post", "DEL mail", "RENAME post mail"], "b"),
-        // One by hand turns nothing round.
+        // One push by hand does not turn the queue round.
         (&["LPUSH mail a b", "JOB.TAKE w LEASE 9 FROM mail", "RPUSH mail next", "LPOP mail"], "next"),
     ] {
         assert_eq!(taken(lines), expected, "{lines:?}");

@@ -1,4 +1,4 @@
-//! What all databases and threads share about queues: the patterns, and the list of queues.
+//! The knowledge about queues that all databases and threads share: the patterns, and the list of queues.
 //!
 //! Locks are taken only when a queue becomes known or is forgotten, when patterns change, and by readers.
 
@@ -13,9 +13,9 @@ use ds::queue::Figures;
 use super::promotions::Promotions;
 use super::recognize::{Learnt, Patterns, bound_queue};
 
-/// Maximum number of names that are learnt from other keys.
+/// The most names that are learnt from other keys.
 const LEARNT_MAX: usize = 100_000;
-/// Maximum number of keys that are searched for names.
+/// The most keys that are searched for names.
 const SOURCES_MAX: usize = 10_000;
 /// The default of [`Known::set_count_max`].
 const COUNT_MAX: usize = 100_000;
@@ -33,7 +33,7 @@ pub struct Known {
     count_max: AtomicUsize,
     turned_away: AtomicU64,
     now_ms: AtomicU64,
-    /// What `job-recovery` does.
+    /// The statistics of `job-recovery`.
     pub recovery: RecoveryFigures,
     /// Sets whose members name queues, by database and key.
     sources: Mutex<BTreeSet<(u32, Box<[u8]>)>>,
@@ -41,28 +41,29 @@ pub struct Known {
     promotions: Promotions,
 }
 
-/// What `job-recovery` has done since the server started, and what it keeps: all there is for INFO, `/metrics` and others to show.
+/// The statistics of `job-recovery`: its work since the server started, and the pops that it remembers. INFO,
+/// `/metrics` and others show nothing else.
 #[derive(Debug, Default)]
 pub struct RecoveryFigures {
-    /// Processes that died and whose jobs were returned, if they had any.
+    /// Processes that died, whose jobs were returned if they had any.
     pub dead_processes: AtomicU64,
     /// Jobs that were returned to their queues.
     pub returned_jobs: AtomicU64,
-    /// Jobs that could not be returned, because the key of their queue holds something else.
+    /// Jobs that could not be returned because the key of their queue holds something else.
     pub left_jobs: AtomicU64,
-    /// When a process was found dead last, in milliseconds since 1970; 0: never.
+    /// When a process was last found dead, in milliseconds since 1970; 0: never.
     pub last_ms: AtomicU64,
-    /// Memory of the pops that are remembered, in all databases.
+    /// Memory of the remembered pops, in all databases.
     pub popped_bytes: AtomicUsize,
     /// Pops that were forgotten early, because too many were remembered.
     pub forgotten_pops: AtomicU64,
 }
 
-/// The listed queues, and some that are gone: forgetting one must not search all of them.
+/// The listed queues, and some that are gone, because forgetting one must not search all of them.
 #[derive(Debug, Default)]
 struct Listed {
     all: Vec<Arc<Figures>>,
-    /// Maximum number of them that may be gone.
+    /// An upper bound of the number of gone ones.
     gone_count: usize,
 }
 
@@ -86,7 +87,7 @@ impl Default for Known {
 }
 
 impl Known {
-    /// The patterns, and how often they have changed.
+    /// The patterns, and the number of their changes.
     pub fn patterns(&self) -> (Arc<Patterns>, u64) {
         // The version is read first: a reader that misses a change will check again.
         let version = self.version();
@@ -94,13 +95,13 @@ impl Known {
         (Arc::clone(&patterns), version)
     }
 
-    /// How often the patterns have changed.
+    /// The number of changes of the patterns.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// How often changes of the patterns required a check of existing keys.
+    /// The number of changes of the patterns that required a check of existing keys.
     pub fn searches(&self) -> u64 {
         self.searches.load(Ordering::Relaxed)
     }
@@ -120,7 +121,7 @@ impl Known {
         self.count_max.store(count_max, Ordering::Relaxed);
     }
 
-    /// Number of queues that were not admitted because of that limit.
+    /// The number of queues that were not admitted because of that limit.
     pub fn turned_away(&self) -> u64 {
         self.turned_away.load(Ordering::Relaxed)
     }

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   Known (all threads)      patterns, and the figures of all queues: readers need no shard for these
-//!     Queues (a database)    name → figures, and what is kept of a queue while its list does not exist
-//!       List                 has that itself while it exists (ds::queue)
+//!     Queues (a database)    name → figures, and the state of a queue while its list does not exist
+//!       List                 has that state itself while it exists (ds::queue)
 //! ```
 //!
-//! A new key is checked once ([`Queues::arrive`]). A list that is a queue gets the queue's record of events, and
-//! reports all changes from then on. When it leaves the database ([`Queues::depart`]), the figures of the queue stay
-//! here; the arrival times of its elements go with the list. Sorted sets and streams are only registered, and their
-//! figures are updated every second ([`Queues::refresh`]).
+//! A new key is checked once ([`Queues::arrive`]). A list that is a queue gets the queue's record of events,
+//! and reports all later changes. When it leaves the database ([`Queues::depart`]), the figures of the queue
+//! stay here; the arrival times of its elements go with the list. Sorted sets and streams are only
+//! registered, and their figures are updated every second ([`Queues::refresh`]).
 
 mod known;
 mod popped;
@@ -42,7 +42,7 @@ use crate::record::{Record, RecordMut, RecordRef};
 use crate::value::{Value, ValueRef};
 use recognize::{FirstBytes, Learnt, Rule, Tells, queue_with_jobs, tells};
 
-/// Lists of which it is remembered that they were popped at the head, in each database of a shard: 4 KiB.
+/// The most lists that are remembered as popped at the head, in each database of a shard: 4 KiB.
 const POPPED_AT_HEAD_MAX: usize = 512;
 
 /// The queues of a database.
@@ -50,45 +50,47 @@ pub struct Queues {
     known: Arc<Known>,
     patterns: Arc<Patterns>,
     version: u64,
-    /// First bytes of names of queues whose jobs are leased.
+    /// First bytes of the names of queues whose jobs are leased.
     first_of_jobs: FirstBytes,
-    /// The same of all keys that may be queues.
+    /// First bytes of the names of all keys that may be queues.
     first: FirstBytes,
     /// The number of the database.
     db: u32,
     /// Sets whose members name queues, to be reported when clients are served from the database.
     sources: Vec<Box<[u8]>>,
-    /// Whether its queues are listed: clients are served from it.
+    /// Whether its queues are listed, because clients are served from it.
     is_listed: bool,
     /// The hash function of names.
     seed: Arc<Seed>,
     /// All queues, by name.
     all: CompactTable<Arc<Figures>>,
-    /// Records of queues without a list in the database: an empty list with what is kept of the queue, for the next job.
+    /// Records of queues without a list in the database: an empty list with the queue's state, for the next
+    /// job.
     idle: CompactTable<Record>,
     paused_count: usize,
-    /// Sorted sets whose scores are times of something to be done; may include some that no longer exist.
+    /// Sorted sets whose scores are due times; may include some that no longer exist.
     timed: BTreeSet<Box<[u8]>>,
-    /// By how much the system clock was ahead of the monotonic one when the scores were last what they should be, in milliseconds.
-    /// `None` if that is not known: the database is new here.
+    /// How far the system clock was ahead of the monotonic one when the scores were last correct, in
+    /// milliseconds. `None` if that is unknown, because the database is new here.
     ahead_ms: Option<i64>,
-    /// For each [`Rule`], the lists that have its key beside them, so taking from other lists needs no look-up.
+    /// For each [`Rule`], the lists that have its key beside them, so taking from other lists needs no
+    /// look-up.
     ruled: [BTreeSet<Box<[u8]>>; 3],
-    /// Lists that are no queues and whose last element was popped at the head, by the hashes of their keys: each at the place that its
-    /// hash says, where a later one takes it.
+    /// Lists that are not queues and whose last element was popped at the head, by the hashes of their keys.
+    /// Each is at the place that its hash determines, where a later one replaces it.
     popped_at_head: Option<Box<[u64; POPPED_AT_HEAD_MAX]>>,
-    /// What was popped lately.
+    /// The recent pops.
     popped: Option<Box<Popped>>,
-    /// Where refreshing continues.
+    /// The position of refreshing.
     cursor: u64,
 }
 
 /// The current time, in milliseconds since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Now {
-    /// By the monotonic clock, with which ages are measured.
+    /// The time of the monotonic clock, which measures ages.
     pub steady_ms: u64,
-    /// By the system clock, in which due times and the ids of streams are expressed.
+    /// The time of the system clock, in which due times and the ids of streams are expressed.
     pub wall_ms: u64,
 }
 
@@ -128,12 +130,12 @@ impl Queues {
         }
     }
 
-    /// The same database without queues, not listed.
+    /// The database without queues, and not listed.
     pub(crate) fn empty_copy(&self) -> Queues {
         Queues::new(&self.known, &self.seed, self.db, false)
     }
 
-    /// What all databases share.
+    /// The knowledge that all databases share.
     pub fn known(&self) -> &Arc<Known> {
         &self.known
     }
@@ -150,13 +152,13 @@ impl Queues {
         self.has_rule(Rule::Limit, key)
     }
 
-    /// Whether the key of turns lies beside the list at `key`: jobs of groups wait.
+    /// Whether there is the key of turns beside the list at `key`, because jobs of groups wait.
     #[inline]
     pub fn is_grouped(&self, key: &[u8]) -> bool {
         self.has_rule(Rule::Turn, key)
     }
 
-    /// Whether the key of known jobs that do not say their ids lies beside the list at `key`.
+    /// Whether there is the key of known jobs without ids of their own beside the list at `key`.
     #[inline]
     pub fn is_plain(&self, key: &[u8]) -> bool {
         self.has_rule(Rule::Plain, key)
@@ -204,7 +206,7 @@ impl Queues {
         self.find_or_add(hash, key, Kind::List)
     }
 
-    /// What is kept of a queue that currently has no list.
+    /// The state of a queue that currently has no list.
     pub fn idle_book(&self, hash: u64, key: &[u8]) -> Option<&Book> {
         match self.idle.find(hash, |record| record.key() == key)?.value() {
             ValueRef::List(list) => list.seen()?.book(),
@@ -212,8 +214,8 @@ impl Queues {
         }
     }
 
-    /// Pauses or resumes a queue. An unknown one becomes known when it is paused, whatever its name. Returns false if
-    /// nothing changed, and `None` if too many queues are known.
+    /// Pauses or resumes a queue. An unknown one becomes known when it is paused, regardless of its name.
+    /// Returns false if nothing changed, and `None` if too many queues are known.
     pub(crate) fn set_paused(&mut self, hash: u64, key: &[u8], is_paused: bool) -> Option<bool> {
         let figures = match self.find(hash, key) {
             Some(figures) => figures.to_owned(),
@@ -239,7 +241,8 @@ impl Queues {
         Some(true)
     }
 
-    /// Jobs of the queue at `key` are put, leased or scheduled: it becomes known if it was not, whatever its name.
+    /// Notes that jobs of the queue at `key` are put, leased or scheduled. It becomes known if it was not,
+    /// regardless of its name.
     pub(crate) fn know_jobs(&mut self, hash: u64, key: &[u8]) {
         if let Some(figures) = self.find(hash, key) {
             return figures.get().set_has_jobs();
@@ -254,10 +257,10 @@ impl Queues {
         }
     }
 
-    /// Handles a new record in the database: if it is a queue, it is observed from now on.
+    /// Handles a new record in the database: if it is a queue, starts observing it.
     #[cold]
     pub(crate) fn arrive(&mut self, hash: u64, record: RecordMut<'_>) {
-        // Whatever it holds: who looks for the rule finds out.
+        // Note the rule regardless of the key's content: the reader of the rule checks it.
         if let Some((rule, queue)) = Rule::of(record.lend().key()) {
             self.ruled[rule as usize].insert(queue.into());
         }
@@ -317,7 +320,7 @@ impl Queues {
         self.idle.insert(hash, record, |record| hashing::hash(seed, record.key()));
     }
 
-    /// Notes from which end a list that is no queue was popped, when its last element is gone.
+    /// Notes the end from which a list that is not a queue was popped, when its last element is gone.
     #[inline]
     pub(crate) fn note_emptied(&mut self, hash: u64, record: &mut Record) {
         let popped = record.list_mut().and_then(|list| list.shown.popped());
@@ -332,7 +335,7 @@ impl Queues {
         }
     }
 
-    /// What the list that was at this key has shown.
+    /// The observed use of the list that was at this key.
     pub fn shown_before(&self, hash: u64) -> Shown {
         let is_so = |places: &[u64; POPPED_AT_HEAD_MAX]| places[hash as usize % POPPED_AT_HEAD_MAX] == hash;
         match self.popped_at_head.as_deref().is_some_and(is_so) {
@@ -371,7 +374,7 @@ impl Queues {
         }
     }
 
-    /// Updates the figures of a sorted set or stream that is gone: no refresh finds it any more.
+    /// Updates the figures of a sorted set or stream that is gone: no refresh will find it.
     fn clear(&self, hash: u64, key: &[u8]) {
         if let Some(figures) = self.figures(hash, key) {
             figures.popped.add(figures.depth.get());
@@ -400,16 +403,17 @@ impl Queues {
         }
     }
 
-    /// Handles a list that leaves the database: if it is a queue, what is known of the queue stays.
+    /// Handles a list that leaves the database: if it is a queue, the queue's state stays.
     fn leave(&mut self, hash: u64, list: &mut List) {
         if let Some(idle) = idle_record(list) {
             self.keep_idle(hash, idle);
         }
     }
 
-    /// Updates the figures that are not kept current all the time, for about `count` queues with records in `table`,
-    /// continuing where the last call ended. Forgets queues without elements and waiting clients that are not paused
-    /// and have been inactive since `since_ms`. Returns the queues whose jobs are to be counted.
+    /// Updates the figures that are not always kept current, for about `count` queues with records in
+    /// `table`, continuing where the last call ended. Forgets queues without elements and waiting clients
+    /// that are not paused and have been inactive since `since_ms`. Returns the queues whose jobs have to be
+    /// counted.
     pub(crate) fn refresh(
         &mut self,
         count: usize,
@@ -437,7 +441,7 @@ impl Queues {
             forgotten.iter().for_each(|figures| self.remove(figures));
             self.known.forget(forgotten.len());
         }
-        // A list that was no queue before jobs of it were leased.
+        // A list may not have been a queue before its jobs were leased.
         for figures in &with_jobs {
             let hash = hashing::hash(&self.seed, &figures.name);
             if let Some(record) = table.find_mut(hash, |record| record.key() == &*figures.name) {
@@ -447,7 +451,7 @@ impl Queues {
         with_jobs
     }
 
-    /// Calls `visit` for the sorted sets whose scores are times of something to be done, with the first time in ms.
+    /// Calls `visit` for the sorted sets whose scores are due times, with the first time in ms.
     pub(crate) fn first_times(&mut self, table: &CompactTable<Record>, visit: &mut dyn FnMut(&[u8], i64)) {
         let Queues { timed, seed, patterns, .. } = self;
         timed.retain(|key| {
@@ -466,22 +470,23 @@ impl Queues {
         });
     }
 
-    /// Notes by how much the system clock is ahead of the monotonic one. Returns by how much it was at the last time.
+    /// Notes how far the system clock is ahead of the monotonic one. Returns the previous value.
     pub(crate) fn note_clock(&mut self, ahead_ms: i64) -> Option<i64> {
         self.ahead_ms.replace(ahead_ms)
     }
 
-    /// The sorted sets whose scores are times of something to be done; some may no longer exist.
+    /// The sorted sets whose scores are due times; some may no longer exist.
     pub fn timed(&self) -> impl Iterator<Item = &[u8]> {
         self.timed.iter().map(|key| &**key)
     }
 
-    /// What was popped lately, if it is noted.
+    /// The recent pops, if they are noted.
     pub fn popped(&self) -> Option<&Popped> {
         self.popped.as_deref()
     }
 
-    /// Notes that the first `count` elements at one end of the list of `record` are about to be popped, if it is a queue of Sidekiq's.
+    /// Notes that the first `count` elements at one end of the list of `record` are about to be popped, if it
+    /// is a queue of Sidekiq's.
     pub(crate) fn note_pops(
         &mut self,
         record: RecordRef<'_>,
@@ -503,8 +508,8 @@ impl Queues {
         }
     }
 
-    /// Notes that elements were pushed to the end of `key` from which they are popped, if it is a queue of Sidekiq's: who popped them before
-    /// has them no more.
+    /// Notes that elements were pushed to the end of `key` from which they are popped, if it is a queue of
+    /// Sidekiq's: the clients that popped them no longer have them.
     pub fn note_put_back(&mut self, (hash, key): (u64, &[u8]), elements: &[&[u8]], at_ms: u64) {
         if self.popped.is_none() || !self.figures(hash, key).is_some_and(is_recovered) {
             return;
@@ -515,7 +520,7 @@ impl Queues {
         }
     }
 
-    /// Forgets what was popped before `since_ms`; everything, if there is no such time.
+    /// Forgets pops before `since_ms`, or all pops if that is `None`.
     pub fn trim_popped(&mut self, since_ms: Option<u64>) {
         let Some(popped) = &mut self.popped else { return };
         match since_ms {
@@ -612,7 +617,7 @@ impl Queues {
 }
 
 impl Drop for Queues {
-    /// Makes room when a database goes that still has queues, such as one whose loading failed.
+    /// Makes room when a database is dropped that still has queues, such as one whose loading failed.
     fn drop(&mut self) {
         self.trim_popped(None);
         if self.all.iter().next().is_some_and(|figures| !figures.get().is_gone()) {
@@ -625,12 +630,12 @@ fn is_queue(list: &List) -> bool {
     list.seen().is_some_and(|seen| seen.book().is_some())
 }
 
-/// Ends observing a list as a queue, and returns what is recorded of the queue. The arrival times stay with the list.
+/// Ends observing a list as a queue, and returns the queue's record. The arrival times stay with the list.
 fn close(list: &mut List) -> Option<Book> {
     list.extras_mut().get_mut().seen.as_mut()?.close()
 }
 
-/// Like [`close`], but returns the record of an empty list with what is recorded of the queue.
+/// Like [`close`], but returns the record of an empty list with the queue's record.
 fn idle_record(list: &mut List) -> Option<Record> {
     if !is_queue(list) {
         return None;
@@ -643,7 +648,7 @@ fn idle_record(list: &mut List) -> Option<Record> {
     Some(Record::new(&name.name, Value::List(Box::new(idle))))
 }
 
-/// Whether it is remembered who pops from this queue.
+/// Whether pops from this queue are remembered.
 fn is_recovered(figures: &Figures) -> bool {
     let class = Class::of_number(figures.class);
     class.system == System::Sidekiq && class.state == State::Waiting
@@ -698,11 +703,11 @@ fn refresh_other(figures: &Figures, value: ValueRef<'_>, memory_bytes: usize, no
     figures.measure(now.steady_ms, memory_bytes as u64);
 }
 
-/// Maximum number of a stream's nodes that are visited in each direction: more than 25,000 entries of the usual size.
+/// The most nodes of a stream that are visited in each direction: more than 25,000 entries of the usual size.
 const STREAM_NODES_MAX: usize = 256;
 
-/// Number of a stream's entries that have not been delivered to the group that is furthest behind, and when the first
-/// of them arrived.
+/// The number of a stream's entries that have not been delivered to the group that is furthest behind, and
+/// the arrival time of the first of them.
 fn undelivered(stream: &Stream) -> (u64, u64) {
     let behind = stream.groups.values().min_by_key(|group| group.last_id);
     let from = behind.map_or(Some(StreamId::MIN), |group| group.last_id.next());

@@ -1,4 +1,5 @@
-//! What clients popped from queues lately, so that it can be returned if they die (setting `job-recovery`).
+//! Remembers the recent pops of clients, so that the elements can be returned if the clients die (setting
+//! `job-recovery`).
 //!
 //! One log for all queues of a database on one shard, from the oldest pop to the newest. An entry is
 //!
@@ -9,8 +10,9 @@
 //! └─────────┴────────┴──────────────────┴───────┴─────────┘
 //! ```
 //!
-//! The element is kept because nobody else has it: the queue gave it away, and the client may be dead. What was put back is an
-//! entry of client 0. The log is in memory only, compressed in blocks, and no entry is looked at again unless a client dies.
+//! The element is kept because nothing else has it: the queue gave it away, and the client may be dead. An
+//! element that was put back is an entry of client 0. The log is only in memory, compressed in blocks, and no
+//! entry is read again unless a client dies.
 
 use std::sync::atomic::Ordering;
 
@@ -18,9 +20,9 @@ use ds::block_log::BlockLog;
 
 use super::known::Known;
 
-/// What the logs of all databases and shards may take; beyond that, the oldest entries are dropped.
+/// The most memory for the logs of all databases and shards; beyond that, the oldest entries are dropped.
 const POPPED_BYTES_MAX: usize = 256 << 20;
-/// [`Known`] hears of a change of memory when it is at least so large: all threads count there.
+/// [`Known`] is told of changes of memory of at least this size: all threads count there.
 const COUNTED_BYTES: usize = 4096;
 /// Bytes of an entry before the name of its queue.
 const HEAD_BYTES: usize = 18;
@@ -28,9 +30,9 @@ const HEAD_BYTES: usize = 18;
 /// An element that was popped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pop<'a> {
-    /// When, on the clock that does not jump.
+    /// The time, on the monotonic clock.
     pub at_ms: u64,
-    /// By which client: `CLIENT ID`. 0: it was put back.
+    /// The client, by `CLIENT ID`. 0: the element was put back.
     pub client: u64,
     /// The key of the queue.
     pub queue: &'a [u8],
@@ -38,11 +40,11 @@ pub struct Pop<'a> {
     pub element: &'a [u8],
 }
 
-/// What was popped from the queues of a database on one shard.
+/// The pops from the queues of a database on one shard.
 #[derive(Default)]
 pub struct Popped {
     log: BlockLog,
-    /// What [`Known`] has counted of it.
+    /// The bytes that [`Known`] has counted for it.
     counted_bytes: usize,
 }
 
@@ -75,7 +77,7 @@ impl Popped {
         }
     }
 
-    /// Drops what was popped before `since_ms`, and compresses the rest.
+    /// Drops the pops before `since_ms`, and compresses the rest.
     pub(super) fn trim(&mut self, since_ms: u64, known: &Known) {
         self.log.drop_before(since_ms);
         self.log.seal();
@@ -88,13 +90,14 @@ impl Popped {
         *self = Popped::default();
     }
 
-    /// Whether nothing is noted.
+    /// Whether no pop is noted.
     pub(super) fn is_empty(&self) -> bool {
         self.log.is_empty()
     }
 
-    /// Shows pops with ascending numbers, from number `from` on, in up to `blocks_max` blocks of some 40; those that were popped long before
-    /// `since_ms` are passed over. Returns the number to continue with; `None` at the end.
+    /// Shows pops with ascending numbers, beginning at number `from`, in up to `blocks_max` blocks of about 40
+    /// pops. Pops from long before `since_ms` are skipped. Returns the number to continue with; `None` at the
+    /// end.
     pub fn read(
         &self,
         from: u64,
@@ -148,7 +151,7 @@ mod tests {
         assert_eq!(known.recovery.popped_bytes.load(Ordering::Relaxed), 0);
     }
 
-    /// Bytes for each of `count` usual jobs, which `shards` shards popped within `seconds`.
+    /// The bytes for each of `count` usual jobs, popped on `shards` shards within `seconds`.
     fn bytes_each(count: u64, shards: u64, queues: u64, seconds: u64) -> u64 {
         let known = Known::default();
         let mut all: Vec<Popped> = (0..shards).map(|_| Popped::default()).collect();

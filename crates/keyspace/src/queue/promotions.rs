@@ -1,7 +1,9 @@
-//! The sorted sets whose due jobs the server moves to queues, as QUEUE PROMOTE says: what all threads know of them.
+//! The sorted sets that QUEUE PROMOTE names, whose due jobs the server moves to queues: the copy for all
+//! threads.
 //!
-//! What was said is kept in a hash of each database ([`PROMOTIONS`]). This is a copy, which the thread at whose home that hash lies
-//! brings up to date each second, whatever has changed it. It says where to look; who moves a job asks the hash.
+//! The rules are stored in a hash of each database ([`PROMOTIONS`]). The home thread of that hash updates
+//! this copy every second, regardless of how the hash was changed. The copy says where to look; the thread
+//! that moves a job reads the hash.
 
 #![expect(
     clippy::disallowed_types,
@@ -11,10 +13,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The key of the hash: name → what is said.
+/// The key of the hash: name → rule.
 ///
-/// It is one key, not one beside each set: whoever may write it can have jobs pushed onto any key. Users who may write the keys of
-/// some queues only cannot write this one.
+/// There is one key, not one beside each set, because a user who may write it can have jobs pushed onto any
+/// key. Users who may only write the keys of some queues cannot write this one.
 pub const PROMOTIONS: &[u8] = b"darter:promotions";
 
 /// A sorted set whose due jobs move.
@@ -24,13 +26,13 @@ pub struct Promoted {
     pub db: u32,
     /// The key of the set.
     pub set: Box<[u8]>,
-    /// Under which name it was said.
+    /// The name of the rule.
     pub name: Box<[u8]>,
-    /// What was said.
+    /// The rule as text.
     pub text: Box<[u8]>,
 }
 
-/// All of them.
+/// All promoted sets.
 #[derive(Debug, Default)]
 pub struct Promotions {
     are_any: AtomicBool,
@@ -44,12 +46,12 @@ impl Promotions {
         self.are_any.load(Ordering::Relaxed)
     }
 
-    /// All of them.
+    /// All promoted sets.
     pub fn all(&self) -> Arc<[Promoted]> {
         Arc::clone(&self.all.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The one of a set.
+    /// The rule of a set.
     pub fn of(&self, db: u32, set: &[u8]) -> Option<Promoted> {
         if !self.are_any() {
             return None;
@@ -57,7 +59,7 @@ impl Promotions {
         self.all().iter().find(|known| known.db == db && *known.set == *set).cloned()
     }
 
-    /// Those of a database are these from now on.
+    /// Replaces the promoted sets of a database.
     pub fn set(&self, db: u32, of_db: &[Promoted]) {
         let known = self.all();
         if known.iter().filter(|known| known.db == db).eq(of_db) {

@@ -1,4 +1,4 @@
-//! Recognizes queues and their job systems by the names and types that the systems use.
+//! Recognizes queues and their job systems by the names and types of keys that the systems use.
 
 use std::collections::BTreeSet;
 
@@ -67,7 +67,7 @@ impl System {
 }
 
 impl System {
-    /// The end of its lists from which workers take jobs; `None` if it prescribes none.
+    /// The end of its lists from which workers take jobs; `None` if the system prescribes none.
     pub fn popping_end(self) -> Option<End> {
         match self {
             System::Resque | System::Rq | System::Dramatiq => Some(End::Head),
@@ -78,7 +78,7 @@ impl System {
     }
 }
 
-/// What the elements of a queue mean to its job system.
+/// The meaning of a queue's elements to its job system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum State {
@@ -133,7 +133,7 @@ impl State {
     }
 }
 
-/// What the scores of a sorted set mean.
+/// The meaning of a sorted set's scores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 enum Scores {
@@ -157,7 +157,7 @@ const MS_MIN: f64 = 1e11;
 pub struct Class {
     /// Its job system.
     pub system: System,
-    /// What its elements mean.
+    /// The meaning of its elements.
     pub state: State,
     scores: Scores,
 }
@@ -166,7 +166,7 @@ impl Class {
     /// A queue whose name no pattern matches.
     pub const CUSTOM: Class =
         Class { system: System::Custom, state: State::Waiting, scores: Scores::Seconds };
-    /// The same, but its jobs are leased.
+    /// A queue whose name no pattern matches, and whose jobs are leased.
     pub(super) const JOBS: Class = Class { system: System::Jobs, state: State::Waiting, scores: Scores::Ms };
 
     /// Encodes the class as the number stored in [`ds::queue::Figures`].
@@ -186,7 +186,7 @@ impl Class {
         }
     }
 
-    /// Whether this server does something at the times in such a sorted set.
+    /// Whether this server acts at the times in such a sorted set.
     pub(super) fn is_timed(self) -> bool {
         match self.system {
             System::Jobs => matches!(self.state, State::Active | State::Scheduled | State::Dead),
@@ -199,7 +199,8 @@ impl Class {
         self.system == System::Sidekiq && matches!(self.state, State::Scheduled | State::Retry)
     }
 
-    /// How many milliseconds the unit of the scores is; `None` if they are not times. Large numbers are milliseconds anyway.
+    /// The unit of the scores in milliseconds; `None` if they are not times. Large numbers are always
+    /// milliseconds.
     pub(super) fn score_ms(self) -> Option<f64> {
         match self.scores {
             Scores::Other => None,
@@ -276,7 +277,7 @@ pub(super) enum Learnt {
 
 /// The first bytes of names that the systems always use.
 const FIRST: &[u8] = b"qsrdbcuha_{";
-/// What kombu puts between a queue's name and its priority.
+/// The separator that kombu puts between a queue's name and its priority.
 const CELERY_PRIORITY: &[u8] = b"\x06\x16";
 
 impl Default for Patterns {
@@ -312,7 +313,7 @@ impl Patterns {
         patterns
     }
 
-    /// Learns a name. Returns false if it was known.
+    /// Learns a name. Returns false if it was known before.
     pub(super) fn learn(&mut self, learnt: Learnt) -> bool {
         let (Learnt::CeleryQueue(name) | Learnt::Custom(name) | Learnt::Namespace(name)) = &learnt;
         if let Some(byte) = name.first() {
@@ -362,7 +363,7 @@ impl Patterns {
     }
 }
 
-/// What a set reveals about the names of queues.
+/// The hint that a set gives about the names of queues.
 pub(super) enum Tells {
     /// Its members are bindings of Celery's queues.
     Bindings,
@@ -370,7 +371,7 @@ pub(super) enum Tells {
     Namespace(Box<[u8]>),
 }
 
-/// What a new set reveals, by its name.
+/// The hint that a new set's name gives.
 pub(super) fn tells(key: &[u8]) -> Option<Tells> {
     if key.starts_with(b"_kombu.binding.") {
         return Some(Tells::Bindings);
@@ -463,7 +464,8 @@ fn rq(rest: &[u8], kind: Kind) -> Option<Class> {
         (Kind::List, b"queue") if rest.ends_with(b":intermediate") => of(State::Active),
         (Kind::List, b"queue") => of(State::Waiting),
         (Kind::ZSet, b"scheduled") => of(State::Scheduled),
-        // The scores say when what is kept of a job goes, and of deferred ones, when it came.
+        // The scores are the times at which the records of jobs expire or, for deferred ones, at which they
+        // arrived.
         (Kind::ZSet, b"wip") => untimed(State::Active),
         (Kind::ZSet, b"deferred") => untimed(State::Scheduled),
         (Kind::ZSet, b"failed") => untimed(State::Dead),
@@ -481,7 +483,7 @@ fn asynq(rest: &[u8], kind: Kind) -> Option<Class> {
         (Kind::ZSet, b"scheduled") => of(State::Scheduled),
         (Kind::ZSet, b"retry") => of(State::Retry),
         (Kind::ZSet, b"archived") => of(State::Dead),
-        // The scores say when what is kept of a task goes.
+        // The scores are the times at which the records of tasks expire.
         (Kind::ZSet, b"completed") => scored(System::Asynq, State::Completed, Scores::Other),
         _ => None,
     }
@@ -527,11 +529,11 @@ fn jobs(key: &[u8], kind: Kind) -> Option<Class> {
     }
 }
 
-/// Suffixes after the queue's name in the keys beside it. The hash of what is kept of jobs, by id.
+/// Suffixes after the queue's name in the keys beside it. The hash of the records of jobs, by id.
 pub const JOBS: &[u8] = b":jobs";
-/// The sorted set of jobs that workers have; the scores are the ends of their leases in ms.
+/// The sorted set of active jobs; the scores are the ends of their leases in ms.
 pub const ACTIVE: &[u8] = b":jobs:active";
-/// The sorted set of jobs that come later; the scores are the times in ms.
+/// The sorted set of delayed jobs; the scores are the times in ms.
 pub const DELAYED: &[u8] = b":jobs:delayed";
 /// The sorted set of jobs without attempts left; the scores are the times in ms at which the last attempt ended.
 pub const DEAD: &[u8] = b":jobs:dead";
@@ -550,7 +552,8 @@ pub const LIMIT: &[u8] = b":jobs:limit";
 /// The sorted set of recently taken jobs; the scores are the times until which they count against the limit.
 pub const RATE: &[u8] = b":jobs:rate";
 
-/// The queue whose jobs a key of this type is about, if the key exists only while jobs are active, delayed, dead, scheduled or in groups.
+/// The queue whose jobs a key of this type is about, if the key exists only while jobs are active, delayed,
+/// dead, scheduled or in groups.
 pub(super) fn queue_with_jobs(key: &[u8], kind: Kind) -> Option<&[u8]> {
     let ends: &[&[u8]] = match kind {
         Kind::ZSet => &[ACTIVE, DELAYED, DEAD, CRON],
@@ -560,8 +563,8 @@ pub(super) fn queue_with_jobs(key: &[u8], kind: Kind) -> Option<&[u8]> {
     ends.iter().find_map(|end| queue_beside(key, end)).filter(|queue| !queue.is_empty())
 }
 
-/// The queue beside which `key` lies, if `end` is the part of the key after the queue's name: `{mail}:jobs:active` lies
-/// beside `mail`, `{eu}:{eu}mail:jobs:active` beside `{eu}mail`.
+/// The queue that `key` belongs to, if `end` is the part of the key after the queue's name:
+/// `{mail}:jobs:active` belongs to `mail`, `{eu}:{eu}mail:jobs:active` to `{eu}mail`.
 pub fn queue_beside<'k>(key: &'k [u8], end: &[u8]) -> Option<&'k [u8]> {
     let inner = key.strip_suffix(end)?.strip_prefix(b"{")?;
     let at = inner.iter().position(|byte| *byte == b'}')?;
@@ -571,19 +574,19 @@ pub fn queue_beside<'k>(key: &'k [u8], end: &[u8]) -> Option<&'k [u8]> {
     }
 }
 
-/// Keys beside a queue that say how elements are taken from it, if they are there.
+/// Keys beside a queue that affect, while they exist, how elements are taken from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rule {
     /// Its limit.
     Limit,
     /// The turns of its groups.
     Turn,
-    /// Elements of it that are known jobs, and do not say so.
+    /// The known jobs among its elements that have no ids of their own.
     Plain,
 }
 
 impl Rule {
-    /// The rule that such a key is, and the queue beside which it lies.
+    /// The rule of a key, and its queue.
     pub(super) fn of(key: &[u8]) -> Option<(Rule, &[u8])> {
         [(Rule::Limit, LIMIT), (Rule::Turn, TURN), (Rule::Plain, PLAIN)]
             .into_iter()

@@ -6,16 +6,18 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::{Class, Known, State, System};
 use ds::queue::{Figures, JobCounts, JobFigure, WAIT_BOUNDS_MS};
 
-/// How long elements had waited when they were taken.
+/// The waiting times of elements until they were taken.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
-    /// A histogram: for each of [`WAIT_BOUNDS_MS`], how many waited at most that long, and longer than the bound before.
+    /// A histogram: for each of [`WAIT_BOUNDS_MS`], the number of elements that waited at most that long, but
+    /// longer than the bound before.
     pub counts: [u64; WAIT_BOUNDS_MS.len()],
-    /// How many were taken in total.
+    /// The number of elements taken.
     pub count: u64,
     /// The sum of their waiting times.
     pub sum_ms: u64,
-    /// For the elements taken in the last minute: median, 99th percentile and maximum. `None` if none was taken.
+    /// The median, 99th percentile and maximum of the elements taken in the last minute. `None` if none was
+    /// taken.
     pub last_minute: Option<[u64; 3]>,
 }
 
@@ -28,11 +30,11 @@ pub struct Row {
     pub db: u32,
     /// Its job system.
     pub system: System,
-    /// What its elements mean.
+    /// The meaning of its elements.
     pub state: State,
-    /// Jobs that wait: the elements, and jobs that wait in groups.
+    /// The waiting jobs: the elements, and jobs that wait in groups.
     pub depth: u64,
-    /// How many milliseconds the unit of its scores is, if it is a sorted set and these are times.
+    /// The unit of its scores in milliseconds, if it is a sorted set and its scores are times.
     pub score_ms: Option<f64>,
     /// The age of the oldest element; for a sorted set of scheduled jobs, how late the first one is. `None` if it is
     /// empty or not late.
@@ -55,7 +57,7 @@ pub struct Row {
     pub memory_bytes: u64,
     /// Waiting times.
     pub waits: Waits,
-    /// Its jobs that are not in its list, about a second ago, if jobs of it are leased, delayed or scheduled.
+    /// Its jobs that are not in its list, about a second ago, if its jobs are leased, delayed or scheduled.
     pub jobs: Option<JobCounts>,
 }
 
@@ -109,15 +111,16 @@ impl Row {
         row
     }
 
-    /// Notes its jobs that are not in its list. Those of groups wait as well.
+    /// Notes its jobs that are not in its list. Jobs of groups count as waiting, too.
     pub fn note_jobs(&mut self, jobs: JobCounts) {
         let before = self.jobs.replace(jobs).map_or(0, |before| before.get(JobFigure::Grouped));
         self.depth = self.depth - before + jobs.get(JobFigure::Grouped);
     }
 
-    /// The order in which queues are shown: a queue in trouble comes before the other sets of jobs, however old those
-    /// are. Jobs that wait for workers come before active and paused ones, and these before jobs that are due later or
-    /// done. Within each group the oldest comes first, then the deepest; then they are sorted by name.
+    /// The order in which queues are shown: a queue in trouble comes before the other sets of jobs,
+    /// regardless of their age. Jobs that wait for workers come before active and paused ones, and these
+    /// before jobs that are due later or done. Within each group the oldest comes first, then the deepest;
+    /// then they are sorted by name.
     pub fn order(&self, other: &Row) -> Ordering {
         let rank = |row: &Row| (row.state.rank(), Reverse((row.oldest_ms, row.depth)));
         rank(self).cmp(&rank(other)).then_with(|| (&self.name, self.db).cmp(&(&other.name, other.db)))

@@ -134,7 +134,7 @@ fn a_queue_is_known_by_its_jobs_whatever_its_name() {
     assert!(world.figures("mail").is_none());
     let hash = hash(&world.seed, key);
     world.db.insert(hash, key, Value::Hash(Box::default()));
-    // Its list is found by the next look.
+    // The next look finds its list.
     assert!(world.figures("mail").is_some_and(|figures| figures.has_jobs() && figures.depth.get() == 0));
     assert_eq!(world.db.refresh_queues(100, at(1500), 0).len(), 1);
     assert_eq!(world.figures("mail").map(|figures| figures.depth.get()), Some(1));
@@ -142,7 +142,7 @@ fn a_queue_is_known_by_its_jobs_whatever_its_name() {
     world.push("mail", 2000);
     assert_eq!(world.figures("mail").map(|figures| figures.depth.get()), Some(1));
     assert!(world.pop_last("mail", 2000));
-    // It is not forgotten as long as its jobs were not counted, or there are some.
+    // A queue is not forgotten while its jobs were not counted, or there are some.
     let mut counts = JobCounts::default();
     counts.set(JobFigure::Grouped, 1);
     for counts in [None, Some(counts)] {
@@ -155,7 +155,7 @@ fn a_queue_is_known_by_its_jobs_whatever_its_name() {
     world.figures("mail").expect("it is known").set_jobs(&JobCounts::default());
     world.db.refresh_queues(100, at(9_000_000), 8_000_000);
     assert!(world.figures("mail").is_none());
-    // Who puts the first job says so at once.
+    // The command that puts the first job says so at once.
     world.push("post", 1000);
     world.db.know_jobs(hashing::hash(&world.seed, b"post"), b"post");
     assert_eq!(world.figures("post").map(|figures| figures.depth.get()), Some(1));

@@ -1,6 +1,6 @@
-//! Changing a record in place: value, expiry, marks and access bits.
+//! Changes a record in place: value, expiry, marks and access bits.
 //!
-//! What fits in its block is overwritten; otherwise the record is recreated, with its expiry and marks.
+//! Changes that fit in its block overwrite it; otherwise the record is recreated, with its expiry and marks.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl<'a> RecordMut<'a> {
         &mut wide.value
     }
 
-    /// Its value, if the record is wide. Only what a snapshot does not see may be changed through it.
+    /// Its value, if the record is wide. Only state that a snapshot does not see may be changed through it.
     fn wide_value(mut self) -> Option<&'a mut Value> {
         self.lend().wide()?;
         // SAFETY: the record is wide, so it begins with its head, and nothing else accesses it during `'a`.
@@ -67,7 +67,8 @@ impl<'a> RecordMut<'a> {
         if let Some(Value::List(list)) = self.wide_value() { Some(list) } else { None }
     }
 
-    /// Frees what its collection keeps for learning a dictionary. For a snapshot this is no change.
+    /// Frees the memory that its collection keeps for learning a dictionary. A snapshot does not see this
+    /// change.
     pub(crate) fn stop_learning(&mut self) {
         match self.again().wide_value() {
             Some(Value::Hash(hash)) => hash.stop_learning(),
@@ -76,7 +77,8 @@ impl<'a> RecordMut<'a> {
         }
     }
 
-    /// Moves its memory, and that of its value like [`Value::defragment`]. For a snapshot this is no change.
+    /// Moves its memory, and that of its value like [`Value::defragment`]. A snapshot does not see this
+    /// change.
     pub(crate) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
         mover.begin_key();
         if mover.wants(self.0.raw().as_ptr().cast()) {
@@ -160,9 +162,9 @@ impl<'a> RecordMut<'a> {
         self.0.replace(|_| new);
     }
 
-    /// Compresses its value, a hash of `item_count` items, of which `packed` is the output of `dictionary`. Returns
-    /// false and changes nothing if that would save less than one byte in [`SAVED_PART_MIN`] or, if the hash is
-    /// compressed already, if it would take more. For a snapshot this is no change.
+    /// Compresses its value, a hash of `item_count` items, for which `dictionary` returned `packed`. Returns
+    /// false and changes nothing if that would save less than one byte in [`SAVED_PART_MIN`] or, for a
+    /// compressed hash, if it would take more. A snapshot does not see this change.
     pub(crate) fn compress(
         &mut self,
         is_big: bool,
@@ -221,7 +223,7 @@ impl<'a> RecordMut<'a> {
         write_word(self.0.raw().cast(), word);
     }
 
-    /// Sets the marks. They take room from the first time on.
+    /// Sets the marks. They take room once they were set.
     pub fn set_marks(&mut self, marks: Marks) {
         if self.lend().form() != MARKED {
             if marks == Marks::default() {

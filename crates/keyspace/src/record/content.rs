@@ -10,7 +10,7 @@ use super::{write, write_dictionary};
 use crate::string::StrRef;
 use crate::value::{COMPRESSED_BIG, COMPRESSED_SMALL, PACKED_TAGS, ValueRef};
 
-/// Maximum number of items of a collection in a narrow record.
+/// The most items of a collection in a narrow record.
 const ITEMS_MAX: usize = u16::MAX as usize / PACKED_TAGS as usize;
 
 /// A value that a narrow record can have.
@@ -18,7 +18,7 @@ const ITEMS_MAX: usize = u16::MAX as usize / PACKED_TAGS as usize;
 pub(super) enum Content<'a> {
     Int(i64),
     Text(&'a [u8]),
-    /// Head and bytes.
+    /// The head and the bytes.
     Collection(u16, &'a [u8]),
     /// A compressed hash: head, the dictionary it was packed with, and bytes.
     Compressed(u16, &'a Arc<Dictionary>, &'a [u8]),
@@ -39,7 +39,7 @@ impl<'a> Content<'a> {
         Some(Content::Collection(head(tag, packed.count)?, packed.bytes))
     }
 
-    /// A compressed hash of `item_count` items; `None` if these are too many.
+    /// A compressed hash of `item_count` items; `None` if there are too many.
     pub(super) fn of_compressed(
         is_big: bool,
         item_count: usize,

@@ -1,4 +1,4 @@
-//! Where the parts of a record are, and the bits of its word: arithmetic only, without memory accesses.
+//! The places of a record's parts, and the bits of its word: arithmetic only, without memory accesses.
 
 use std::alloc::Layout;
 
@@ -9,7 +9,7 @@ use crate::marks::MARKS_BYTES;
 pub(super) const EXPIRY_BYTES: [usize; 4] = [0, 6, 8, 8];
 /// The form that has room for marks.
 pub(super) const MARKED: usize = 3;
-/// Length of the expiry and what follows it, by form.
+/// The length of the expiry and the marks after it, by form.
 const TAIL_BYTES: [usize; 4] = [0, 6, 8, 8 + MARKS_BYTES];
 /// The value for "never expires", by form.
 pub(super) const NO_EXPIRY: [UnixMs; 4] = [UnixMs::MAX, (1 << 48) - 1, UnixMs::MAX, UnixMs::MAX];
@@ -19,14 +19,14 @@ const FORM_BIT: u32 = 30;
 const NARROW: u32 = 1 << 29;
 /// Lowest bit in the word of the high bits of a narrow record's text length.
 const TEXT_BIT: u32 = 25;
-/// A reading command has accessed it since its value was set.
+/// A reading command has accessed the record since its value was set.
 const WAS_READ: u32 = 1 << 24;
 /// The access clock.
 pub(super) const ACCESS_MASK: u32 = WAS_READ - 1;
 /// The bits that are kept when a record is recreated.
 const KEPT_MASK: u32 = ACCESS_MASK | WAS_READ;
 
-/// Offset of a narrow record's lengths: that of the key, and the low bits of that of the text.
+/// The offset of a narrow record's lengths: that of the key, and the low bits of that of the text.
 pub(super) const NARROW_LENGTHS_AT: usize = size_of::<u32>();
 const NARROW_HEAD_BYTES: usize = NARROW_LENGTHS_AT + 2;
 /// Maximum size of a narrow record: the largest size for which the allocator has fine steps.
@@ -112,13 +112,14 @@ impl Word {
     }
 }
 
-/// Where the parts of a record are.
+/// The places of a record's parts.
 pub(super) struct Parts {
     pub(super) layout: Layout,
     /// Offset and length.
     pub(super) key: (usize, usize),
     pub(super) expiry_at: usize,
-    /// Of a narrow record: offset of its content, and the length of the text or the number that replaces it.
+    /// For a narrow record, the offset of its content, and the length of the text or the number that replaces
+    /// it.
     pub(super) content: Option<(usize, u16)>,
 }
 

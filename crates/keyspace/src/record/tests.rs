@@ -168,8 +168,8 @@ fn jemalloc_bytes(bytes: usize) -> usize {
     bytes.next_multiple_of((bytes.next_power_of_two() / 8).max(16))
 }
 
-/// What redis-server 7.0.15 takes for a list beside its listpack, including its key of 10 bytes and their table entry:
-/// measured as the growth of `used_memory` by 10,000 lists.
+/// The bytes that redis-server 7.0.15 takes for a list in addition to its listpack, including its key of 10
+/// bytes and their table entry: measured as the growth of `used_memory` by 10,000 lists.
 const REDIS_LIST_BYTES: usize = 171;
 
 #[test]
@@ -188,7 +188,7 @@ fn short_lists_take_less_than_in_redis() {
                 let (bytes, in_redis) =
                     (record.lend().memory_bytes(), REDIS_LIST_BYTES + jemalloc_bytes(listpack_bytes));
                 assert!(bytes < in_redis, "{len} of {value_bytes}: {bytes} bytes, {in_redis} in Redis");
-                // These are sizes of the allocator's blocks, so what is counted is what is taken.
+                // These are sizes of the allocator's blocks, so the counted bytes are the bytes taken.
                 assert_eq!(list.memory_bytes() % 8, 0);
             }
         }

@@ -1,12 +1,12 @@
 //! QUEUE FIND: elements that contain a text, or the job with an id.
 //!
-//! A list is searched from the end where elements are added towards the end where workers take. The cursor is the
-//! number of elements at the latter end that are still unread. So elements that are added meanwhile do not shift it,
-//! and each one that is taken meanwhile makes the search read one element twice, never skip one. (Only elements that
-//! are put back where workers take may be missed, as many as were put back.)
+//! A list is searched from the end where elements are added towards the end where workers take. The cursor is
+//! the number of unread elements at the latter end. So elements added in the meantime do not shift it, and
+//! each element taken in the meantime makes the search read one element twice, never skip one. (Only elements
+//! that are put back where workers take may be missed, as many as were put back.)
 //!
-//! A sorted set is searched from the lowest score on. The cursor is a score, and the number of its members that were
-//! read.
+//! A sorted set is searched from the lowest score. The cursor is a score, and the number of its members that
+//! were read.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -26,9 +26,9 @@ use crate::{Ctx, Entry, Run};
 
 /// A search that has worked this long replies with what it has found, and a cursor.
 const WORK_NS_MAX: u64 = 50_000_000;
-/// The same for one that has found so many bytes.
+/// A search that has found this many bytes also replies, with a cursor.
 const FOUND_BYTES_MAX: usize = 1 << 20;
-/// Members of a sorted set that are read in one step.
+/// Members of a sorted set that one step reads.
 const STEP_MEMBERS: usize = 16;
 
 pub(super) const FIND: Entry = Entry {
@@ -123,7 +123,7 @@ fn find(ctx: &mut Ctx) -> CommandResult {
 /// Reads a node of a list, or a few members of a sorted set.
 fn search(ctx: &mut Ctx, call: &Call<'_>, progress: &mut Progress) -> Result<Step, CommandError> {
     let end = popping_end(&ctx.store, call.key);
-    // Counts as one use of the key, however many slices there are.
+    // Counts as one use of the key, regardless of the number of slices.
     let value = if progress.is_begun {
         ctx.store.peek(call.key).map(|record| record.value())
     } else {

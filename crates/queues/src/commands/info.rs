@@ -1,4 +1,4 @@
-//! QUEUE INFO: everything known about one queue.
+//! QUEUE INFO: shows everything known about one queue.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::{Ctx, Entry, Label, Run};
 
 /// The names of the [`PERIODS_S`].
 const PERIODS: [&str; PERIODS_S.len()] = ["1m", "10m", "1h"];
-/// Groups of waiting clients that are shown.
+/// The most groups of waiting clients that are shown.
 const GROUPS_MAX: usize = 100;
 
 pub(super) const INFO: Entry = Entry {
@@ -47,7 +47,7 @@ fn info(ctx: &mut Ctx) -> CommandResult {
         row.note_jobs(count_jobs(&ctx.store, key)?);
     }
     let times = [Some(figures.first_ms), figures.last_ms()[0], figures.last_ms()[1]];
-    // The shard is held, and there may be very many: most are ruled out as they lie.
+    // The shard is held, and there may be very many queues: most are ruled out in place.
     let mut beside = rows_of(queues.known(), now_ms, |other| may_be_beside(&row, other));
     beside.retain(|other| is_beside(&row, other));
     let of_list = match ctx.store.peek(key).map(|record| record.value()) {

@@ -1,4 +1,5 @@
-//! QUEUE LIMIT: how many elements of a queue are taken in a time, and how many jobs of it, or of each of its groups, are active.
+//! QUEUE LIMIT: limits how many elements of a queue are taken within a window, and how many jobs of it or of
+//! each of its groups are active.
 
 use command::Flag::*;
 use command::KeyFlag::*;

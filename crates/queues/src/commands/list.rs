@@ -1,4 +1,4 @@
-//! QUEUE LIST: all queues of a database, without entering a shard.
+//! QUEUE LIST: lists all queues of a database, without entering a shard.
 
 use command::Flag::*;
 use command::{Acl, CommandError, CommandResult, Group, Shape, keyword_is, string};

@@ -1,4 +1,4 @@
-//! QUEUE: commands that show queues and change them.
+//! QUEUE: the commands that show and change queues.
 //!
 //! | file | commands |
 //! |---|---|
@@ -89,17 +89,17 @@ fn help(ctx: &mut Ctx) -> CommandResult {
     ])
 }
 
-/// Jobs in a stream have ids and groups; use the commands for streams.
+/// Jobs in a stream have ids and groups: the commands for streams apply.
 const IS_STREAM: CommandError = CommandError::fixed(
     "WRONGTYPE Operation against a stream: XRANGE finds its entries, XINFO and XPENDING tell of its groups, XDEL removes entries",
 );
 
-/// The error about a key of this type, which holds no jobs that can be searched.
+/// The error for a key of this type, which holds no jobs that can be searched.
 pub(crate) fn wrong_type(kind: Kind) -> CommandError {
     if kind == Kind::Stream { IS_STREAM } else { CommandError::WRONG_TYPE }
 }
 
-/// What a job system keeps beside its jobs, which the command learns from what the queue contains.
+/// The keys that a job system has beside its jobs. The command learns them from the content of the queue.
 const BESIDE: KeySpec = KeySpec {
     flags: &[KeyFlag::RW, KeyFlag::Update, KeyFlag::Incomplete],
     begin: Begin::Unknown,

@@ -1,4 +1,4 @@
-//! QUEUE PAUSE and QUEUE RESUME: whoever takes from a paused queue finds it empty.
+//! QUEUE PAUSE and QUEUE RESUME: a paused queue looks empty to commands that take from it.
 
 use command::Flag::*;
 use command::KeyFlag::*;

@@ -1,4 +1,4 @@
-//! QUEUE PEEK: shows what workers will take next.
+//! QUEUE PEEK: shows the elements that workers will take next.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::ends::popping_end;
 use crate::slices::{Found, Position};
 use crate::{Ctx, Entry, Run};
 
-/// The largest number of elements that is shown.
+/// The most elements that are shown.
 const COUNT_MAX: usize = 1000;
 
 pub(super) const PEEK: Entry = Entry {

@@ -1,4 +1,4 @@
-//! QUEUE PROMOTE: sorted sets whose due jobs the server moves to queues by itself.
+//! QUEUE PROMOTE: names sorted sets whose due jobs the server moves to queues by itself.
 
 use command::Flag::*;
 use command::KeyFlag::*;
@@ -14,7 +14,7 @@ use keyspace::queue::{PROMOTIONS, Promoted, System};
 use crate::promotion::Promotion;
 use crate::{Ctx, Entry, Run};
 
-/// The most sets of a database whose jobs move.
+/// The most promotions of a database.
 const COUNT_MAX: usize = 64;
 /// The longest name of a promotion.
 const NAME_BYTES_MAX: usize = 512;
@@ -68,7 +68,7 @@ pub(super) const PROMOTE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The one key there.
+/// The one key after this word.
 const fn after(begin: Begin, flags: &'static [KeyFlag]) -> KeySpec {
     KeySpec { flags, begin, find: Find::Range { last: 0, step: 1, limit: 0 }, notes: "" }
 }
@@ -163,7 +163,7 @@ fn delete(store: &mut Store, name: &[u8]) -> Result<bool, CommandError> {
     Ok(is_gone)
 }
 
-/// What was said in the selected database, by name. What cannot be read is passed over.
+/// The promotions of the selected database, by name. Unreadable ones are skipped.
 fn promotions(store: &Store) -> Result<Vec<(Vec<u8>, Promotion)>, CommandError> {
     let mut buffer = Vec::new();
     let fields = peek_into::<Hash>(store, PROMOTIONS, &mut buffer).map_err(|_| NOT_KEPT)?;
@@ -175,7 +175,7 @@ fn promotions(store: &Store) -> Result<Vec<(Vec<u8>, Promotion)>, CommandError> 
     Ok(all)
 }
 
-/// Tells all threads what was said in the selected database. The shard of [`PROMOTIONS`] is entered.
+/// Publishes the promotions of the selected database to all threads. The shard of [`PROMOTIONS`] is entered.
 pub fn publish_promotions(store: &Store) {
     let db = store.client.db;
     let all = promotions(store).unwrap_or_default();

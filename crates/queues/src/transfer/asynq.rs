@@ -1,6 +1,7 @@
-//! asynq's tasks: an id in the queue, and a hash `asynq:{<queue>}:t:<id>` with the message, in which the queue's name stands, and the state.
+//! asynq's tasks: an id in the queue, and a hash `asynq:{<queue>}:t:<id>` with the state and the message,
+//! which includes the queue's name.
 //!
-//! Within a queue a task can be run at once, or archived, as asynq's own inspector does it.
+//! Within its queue, a task can be run at once or archived, as asynq's own inspector does it.
 
 use command::{CommandError, Store};
 use keyspace::queue::State;
@@ -12,9 +13,9 @@ const OTHER_QUEUE: CommandError = CommandError::fixed(
 );
 
 struct Moved<'a> {
-    /// What the names of all keys of the queue begin with.
+    /// The common prefix of all keys of the queue.
     stem: &'a [u8],
-    /// They are archived; otherwise they are to run now.
+    /// Whether the tasks are archived; otherwise they run now.
     are_archived: bool,
 }
 
@@ -86,7 +87,7 @@ impl Custody for Removed<'_> {
 }
 
 impl Removed<'_> {
-    /// The key that says that no other task of its kind must be enqueued while this one is there.
+    /// The key that prevents other tasks of the same kind from being enqueued while this one exists.
     fn lock(&self, store: &Store, key: &[u8]) -> Option<Vec<u8>> {
         field(store, key, b"unique_key").filter(|lock| lock.starts_with(&[self.stem, b"unique:"].concat()))
     }

@@ -1,8 +1,9 @@
 //! BullMQ's jobs: an id in the queue, and a hash under the name of the queue and the id.
 //!
-//! Ids are numbers that each queue counts by itself, so a job cannot get to another queue under its id. Within its queue it can be put
-//! among those that wait, as BullMQ's own "retry" and "promote" do it: what the hash says of its end is removed, and the marker is set on
-//! which idle workers wait. Not if it belongs to a flow, whose other jobs would have to be told.
+//! Each queue numbers its jobs itself, so a job cannot keep its id in another queue. Within its queue, a job
+//! can be put among the waiting ones, as BullMQ's own "retry" and "promote" do it: the fields about its end
+//! are removed from the hash, and the marker for which idle workers wait is set. Jobs of a flow are excepted,
+//! because the flow's other jobs would have to be updated.
 
 use command::{CommandError, Store};
 use ds::Kind;
@@ -30,9 +31,9 @@ const FIELDS: [&[u8]; 2] = [b"name", b"data"];
 /// The keys that a job may have beside its hash.
 const PARTS: [&[u8]; 5] = [b":logs", b":dependencies", b":processed", b":failed", b":unsuccessful"];
 
-/// Jobs that come to wait.
+/// Jobs that are moved to the waiting ones.
 struct Moved<'a> {
-    /// The name of the queue, with the colon behind it.
+    /// The name of the queue, with the colon after it.
     stem: &'a [u8],
     from: Option<State>,
 }
@@ -47,7 +48,8 @@ pub(super) fn moved<'a>(from: &Place<'a>, to: &Place<'a>) -> Result<Box<dyn Cust
     Ok(Box::new(Moved { stem: to.stem(), from: from.state() }))
 }
 
-/// The same for queues with another prefix than `bull`, which are known by no pattern: a sorted set and a list of one queue.
+/// A move within a queue whose prefix is not `bull`, so that no pattern knows it: from a sorted set to a list
+/// of one queue.
 pub(super) fn by_shape<'a>(store: &Store, from: &Place<'a>, to: &Place<'a>) -> Option<Box<dyn Custody + 'a>> {
     let state = match from.key.strip_prefix(to.stem())? {
         b"failed" => State::Dead,
@@ -104,7 +106,7 @@ impl Custody for Moved<'_> {
         if self.from == Some(State::Scheduled) {
             commands.push(words(&[b"HSET", &key, b"delay", b"0"]));
         }
-        // Before its version 5, workers waited for the list itself.
+        // Before version 5 of BullMQ, workers waited for the list itself.
         let is_known = store.exists(&meta);
         Ok(Going { commands, is_known, ..Going::unchanged(Job { score: None, ..job }) })
     }
@@ -133,7 +135,8 @@ impl Removed<'_> {
         [self.stem, id].concat()
     }
 
-    /// The keys that say that another job of its kind must not be added while this one is there, and what comes then.
+    /// The key that prevents other jobs of the same kind from being added while this one exists, and the one
+    /// for the job to add then.
     fn locks(&self, store: &Store, key: &[u8]) -> Option<[Vec<u8>; 2]> {
         let lock = field(store, key, b"deid")?;
         Some([b"de:", b"dn:"].map(|name| [self.stem, &name[..], &lock].concat()))

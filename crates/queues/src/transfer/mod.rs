@@ -1,21 +1,24 @@
-//! What a job system keeps of a job beside the element in its queue, and what QUEUE MOVE and QUEUE REMOVE make of it.
+//! The keys that a job system has beside the elements of its queues, and how QUEUE MOVE and QUEUE REMOVE
+//! change them.
 //!
-//! | system | the element is | beside it | when it moves to a list of jobs that wait |
+//! | system | the element is | beside it | when it moves to a list of waiting jobs |
 //! |---|---|---|---|
 //! | Sidekiq | the payload | its queue in the set `queues` | `queue`, `enqueued_at` and `retry_count` are rewritten |
 //! | Resque | the payload; a failed one wrapped | its queue in `resque:queues` | it is unwrapped |
-//! | Celery | the message | | its routing key is rewritten, by which it is returned when its worker dies |
-//! | BullMQ | an id | a hash, under the name of the queue | only within its queue; what the hash says of its end is removed |
+//! | Celery | the message | | its routing key, by which it is returned when its worker dies, is rewritten |
+//! | BullMQ | an id | a hash, under the name of the queue | only within its queue; the fields about its end are removed |
 //! | RQ | an id | a hash, under no queue's name | `origin` and `status` in the hash are rewritten |
 //! | asynq | an id | a hash, under the name of the queue | only within its queue; `state` in the hash is rewritten |
 //! | dramatiq | an id | a field of a hash | not at all |
-//! | arq, huey | an id, the message | what no queue's name is part of | as it is |
+//! | arq, huey | an id, the message | keys without a queue's name | unchanged |
 //!
-//! The system, the type of a key that does not exist, and the end at which jobs join it follow from its name. What is not known to go
-//! well is refused: jobs would run twice, or never. A job that cannot be moved stays where it is, and the others move.
+//! The name of a key determines its system, its type if it does not exist, and the end at which jobs join it.
+//! A move that is not known to be safe is refused, as jobs would run twice, or never. A job that cannot be
+//! moved stays in place, and the others move.
 //!
-//! The keys beside a job lie on other shards, unless `colocate` or a hash tag keeps them together. They are entered as the jobs are looked at
-//! ([`Custody::keys`]). They are changed by commands of Redis, which are the effects, too ([`run`]).
+//! The keys beside a job are on other shards, unless `colocate` or a hash tag keeps them together. Their
+//! shards are entered as the jobs are examined ([`Custody::keys`]). Commands of Redis change them, and are
+//! the effects, too ([`run`]).
 
 mod asynq;
 mod bullmq;
@@ -51,13 +54,13 @@ fn of_system(system: System, text: &str) -> CommandError {
     CommandError::new(format!("ERR jobs of {} {text}", system.name()))
 }
 
-/// A key, and what its name says.
+/// A key, and what its name says about it.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     key: &'a [u8],
     /// `None`: it is not the name of any system's queue.
     class: Option<Class>,
-    /// The type that belongs to the name, if only one does.
+    /// The type that the name implies, if there is only one.
     kind: Option<Kind>,
 }
 
@@ -87,14 +90,14 @@ impl<'a> Place<'a> {
         &self.key[..memchr::memrchr(b':', self.key).map_or(0, |at| at + 1)]
     }
 
-    /// Whether the jobs here are those of JOB commands, and not in their queue's list.
+    /// Whether this key belongs to the JOB commands, and is not their queue's list.
     fn is_kept(&self) -> bool {
         self.system() == Some(System::Jobs)
             || self.key.starts_with(b"{") && memchr::memmem::find(self.key, &[JOBS, b":"].concat()).is_some()
     }
 }
 
-/// A job that is to go.
+/// A job that is to leave its queue.
 #[derive(Clone, Copy)]
 pub(crate) struct Job<'a> {
     /// Its element.
@@ -103,52 +106,52 @@ pub(crate) struct Job<'a> {
     pub(crate) score: Option<f64>,
 }
 
-/// A job that goes.
+/// A job that leaves its queue.
 #[derive(Default)]
 pub(crate) struct Going {
-    /// What becomes of its element in the other queue.
+    /// Its element in the other queue.
     pub(crate) element: Vec<u8>,
     /// Its score there, if that is a sorted set.
     pub(crate) score: f64,
-    /// What changes beside it.
+    /// The commands that change the keys beside it.
     pub(crate) commands: Vec<Words>,
-    /// Whether it is a job of this system: if so, its queue becomes known ([`Custody::announce`]).
+    /// Whether it is a job of this system: if so, its queue is announced ([`Custody::announce`]).
     pub(crate) is_known: bool,
 }
 
 impl Going {
-    /// A job that goes as it is.
+    /// A job that moves unchanged.
     fn unchanged(job: Job<'_>) -> Going {
         let score = job.score.unwrap_or(0.0);
         Going { element: job.element.to_vec(), score, commands: Vec::new(), is_known: false }
     }
 }
 
-/// What a system has to have done when one of its jobs goes.
+/// How a system's keys change when one of its jobs leaves.
 trait Custody {
-    /// The keys beside a job that are read or changed. Those that follow from others are among them as soon as the shards of the others
-    /// are entered.
+    /// The keys beside a job that are read or changed. Keys that are named in others are included once the
+    /// shards of those are entered.
     fn keys(&self, store: &Store, element: &[u8]) -> Vec<Vec<u8>>;
 
-    /// What becomes of a job; the error says why it stays.
+    /// Decides whether and how a job leaves; the error says why it stays.
     fn take(&self, store: &Store, job: Job<'_>) -> Result<Going, CommandError>;
 
-    /// The type of the target, if its name does not say it.
+    /// The type of the target, if its name does not imply it.
     fn kind(&self) -> Option<Kind> {
         None
     }
 
-    /// What happens once jobs of this system have joined their queue.
+    /// The commands that run once jobs of this system have joined their queue.
     fn announce(&self) -> Vec<Words> {
         Vec::new()
     }
 }
 
-/// Where jobs go from, and where to.
+/// The source and the target of jobs.
 pub(crate) struct Transfer<'a> {
     from: Place<'a>,
     to: Option<Place<'a>>,
-    /// `None`: nothing is kept beside the jobs, and they go as they are.
+    /// `None`: there are no keys beside the jobs, and they move unchanged.
     custody: Option<Box<dyn Custody + 'a>>,
 }
 
@@ -167,7 +170,7 @@ impl<'a> Transfer<'a> {
         Ok(Transfer { from, to: None, custody })
     }
 
-    /// Whether jobs go as they are, and nothing is beside them.
+    /// Whether jobs move unchanged, without keys beside them.
     pub(crate) fn is_plain(&self) -> bool {
         self.custody.is_none()
     }
@@ -177,7 +180,7 @@ impl<'a> Transfer<'a> {
         let Some(to) = &self.to else { return Ok(from) };
         let there = store.peek(to.key).map(|record| record.value().kind());
         let by_name = match (to.kind, to.system()) {
-            // Its queue is a sorted set where tasks have priorities.
+            // Its queue is a sorted set if tasks have priorities.
             (None, Some(System::Huey)) if self.from.state() != Some(State::Waiting) => Some(Kind::List),
             (kind, _) => kind.or_else(|| self.custody.as_ref().and_then(|custody| custody.kind())),
         };
@@ -201,7 +204,7 @@ impl<'a> Transfer<'a> {
         self.custody.as_ref().map_or_else(Vec::new, |custody| custody.keys(store, element))
     }
 
-    /// What becomes of a job; the error says why it stays. The shards of its keys are entered.
+    /// Decides whether and how a job leaves; the error says why it stays. The shards of its keys are entered.
     pub(crate) fn take(&self, store: &Store, job: Job<'_>) -> Result<Going, CommandError> {
         match &self.custody {
             Some(custody) => custody.take(store, job),
@@ -209,7 +212,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Changes what is beside jobs that have gone.
+    /// Changes the keys beside jobs that have left.
     pub(crate) fn follow(&self, store: &mut Store, gone: &[Going]) {
         for words in gone.iter().flat_map(|job| &job.commands) {
             run(store, words);
@@ -220,7 +223,7 @@ impl<'a> Transfer<'a> {
     }
 }
 
-/// Runs a command of Redis that cannot fail, whatever its name is for clients.
+/// Runs a command of Redis that cannot fail, regardless of its name for clients.
 fn run(store: &mut Store, words: &Words) {
     let args: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
     let table = store.tx.table;
@@ -295,7 +298,7 @@ fn custody_of_removal<'a>(from: &Place<'a>) -> Result<Option<Box<dyn Custody + '
     })
 }
 
-/// Whether the elements are ids, and the jobs elsewhere, under a name that says where they are.
+/// Whether the elements are ids, with the jobs under names that say where they are.
 fn has_ids_only(system: System) -> bool {
     matches!(system, System::BullMq | System::Rq | System::Asynq | System::Dramatiq)
 }
@@ -307,7 +310,7 @@ fn field(store: &Store, key: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     Some(hash.get(name)?.bytes().to_vec())
 }
 
-/// Whether a key has this text.
+/// Whether a key holds this text.
 fn has_text(store: &Store, key: &[u8], text: &[u8]) -> bool {
     store.peek(key).is_some_and(|record| match record.value() {
         ValueRef::Str(there) => *there.bytes() == *text,

@@ -1,4 +1,4 @@
-//! Celery's messages, and what dramatiq and arq keep beside an id.
+//! Celery's messages, and the keys of dramatiq and arq for an id.
 
 use command::{CommandError, Store};
 use keyspace::queue::State;
@@ -6,10 +6,11 @@ use keyspace::queue::State;
 use super::{Custody, Going, Job, NOT_MOVED, Place, WITH_WORKERS, words};
 use crate::member::{quoted, with_member};
 
-/// What kombu puts between a queue's name and its priority.
+/// The separator that kombu puts between a queue's name and its priority.
 const CELERY_PRIORITY: &[u8] = b"\x06\x16";
 
-/// A message of Celery says where it came from. A worker that does not acknowledge it returns it there, and so do retries.
+/// A message of Celery names its origin. A worker that does not acknowledge it returns it there, and so do
+/// retries.
 struct Celery<'a> {
     queue: &'a [u8],
 }
@@ -29,7 +30,7 @@ impl Custody for Celery<'_> {
 
     fn take(&self, _: &Store, job: Job<'_>) -> Result<Going, CommandError> {
         let element = job.element;
-        // The exchange without a name delivers to the queue of the routing key.
+        // The default exchange delivers to the queue named by the routing key.
         let routed =
             with_member(element, &["properties", "delivery_info", "exchange"], b"\"\"").and_then(|element| {
                 with_member(&element, &["properties", "delivery_info", "routing_key"], &quoted(self.queue))
@@ -38,7 +39,7 @@ impl Custody for Celery<'_> {
     }
 }
 
-/// The messages of a queue of dramatiq are in a hash by their ids.
+/// The messages of a queue of dramatiq are in a hash, by id.
 struct Dramatiq {
     messages: Vec<u8>,
 }

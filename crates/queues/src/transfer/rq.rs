@@ -1,6 +1,7 @@
-//! RQ's jobs: an id in the queue, and a hash `rq:job:<id>` that says which queue and what state it has.
+//! RQ's jobs: an id in the queue, and a hash `rq:job:<id>` with the job's queue and state.
 //!
-//! A job comes to a queue as RQ's own "requeue" puts it there: its status is `queued`, and what the hash says of its last run is removed.
+//! A job joins a queue as RQ's own "requeue" puts it there: its status becomes `queued`, and the fields about
+//! its last run are removed.
 
 use command::{CommandError, Store};
 use ds::set::Set;
@@ -19,12 +20,12 @@ const DATA: &[u8] = b"data";
 struct Moved<'a> {
     /// The key of the queue.
     to: &'a [u8],
-    /// The jobs wait in another queue.
+    /// Whether the jobs wait in another queue.
     are_queued: bool,
 }
 
 pub(super) fn moved<'a>(from: &Place<'a>, to: &Place<'a>) -> Result<Box<dyn Custody + 'a>, CommandError> {
-    // What is deferred waits for other jobs.
+    // Deferred jobs wait for other jobs.
     let is_deferred = from.key.starts_with(b"rq:deferred:");
     let may_leave = matches!(from.state(), None | Some(State::Waiting | State::Dead | State::Scheduled));
     if to.state() != Some(State::Waiting) || !may_leave || is_deferred {

@@ -1,8 +1,8 @@
-//! Sidekiq's jobs, which are JSON objects with all that there is to know, and Resque's.
+//! Sidekiq's jobs, which are JSON objects with all of the job's data, and Resque's.
 //!
-//! A job that leaves `dead` or `retry` for a queue is pushed as Sidekiq's own "retry" does it: its attempt does not count, and
-//! `enqueued_at` is the present. A job that comes to `schedule` or `retry` from elsewhere is due now; in `dead`, the score is the time
-//! of its death, which is now.
+//! A job that leaves `dead` or `retry` for a queue is pushed as Sidekiq's own "retry" does it: its attempt
+//! does not count, and `enqueued_at` is the present. A job that joins `schedule` or `retry` from elsewhere is
+//! due now; in `dead`, the score is the time of its death, which is now.
 
 use command::{CommandError, Store};
 use ds::set::Set;
@@ -15,11 +15,11 @@ use crate::member::{integer, quoted, stamped, with_member};
 const NOT_WRAPPED: CommandError =
     CommandError::fixed("ERR this is not a failed job of Resque, which has its payload in it");
 
-/// Where the jobs go.
+/// The destination of the jobs.
 struct Sidekiq<'a> {
     from: Option<State>,
     to: State,
-    /// The queue's name, if they go to a queue.
+    /// The queue's name, if the destination is a queue.
     queue: &'a [u8],
     /// The key of the set of all queues.
     queues: Vec<u8>,
@@ -82,9 +82,9 @@ impl Custody for Sidekiq<'_> {
     }
 }
 
-/// Where jobs of Resque go.
+/// The destination of Resque's jobs.
 struct Resque<'a> {
-    /// They have failed: what was pushed is in them.
+    /// Whether they have failed: such a job contains the one that was pushed.
     is_wrapped: bool,
     queue: &'a [u8],
     queues: Vec<u8>,

@@ -1,12 +1,12 @@
-//! A store that runs the commands of this crate on one thread and records what changes, and another store on which that is run again, as a replica
-//! does.
+//! A store that runs the commands of this crate on one thread and records the changes, and a second store
+//! that applies them, as a replica does.
 
 use command::{Client, Command, CommandId, CommandResult, Host, HostFn, Keys, Local, Outcome, OwnCall, Run};
 use queues::{Door, Entry, Label, Progress};
 use resp::{Output, Proto, Value};
 use shard::ShardId;
 
-/// The thread of a client. Each look at its clock takes a while.
+/// The thread of a client. Each read of its clock takes a while.
 pub(crate) struct Thread {
     now_ns: u64,
     pub(crate) tick_ns: u64,
@@ -43,7 +43,7 @@ impl Host for Thread {
     }
 }
 
-/// What runs one of the commands.
+/// The function of one of the commands.
 fn function(command: &Command) -> HostFn<dyn Door> {
     let name = command.full_name.strip_prefix("queue|").expect("it is one of these");
     let entry = queues::ENTRIES[0].subcommands.iter().find(|entry| entry.name == name);
@@ -53,7 +53,7 @@ fn function(command: &Command) -> HostFn<dyn Door> {
     function
 }
 
-/// A store that records, its thread, and a store that is to follow it.
+/// A store that records, its thread, and a store that follows it.
 pub(crate) struct Server {
     pub(crate) local: Local,
     pub(crate) replica: Local,
@@ -75,7 +75,7 @@ impl Server {
         Server { local: primary, replica: local(), thread }
     }
 
-    /// Runs a command; `between` stands for what others do between two slices of it.
+    /// Runs a command; `between` is what other clients do between two of its slices.
     pub(crate) fn call(&mut self, args: &[&[u8]], mut between: impl FnMut(&mut Local)) -> Value {
         let client = Client { deny_blocking: false, ..Client::internal(0, Proto::Resp3) };
         loop {
@@ -99,7 +99,7 @@ impl Server {
         self.call(&args, |_| ())
     }
 
-    /// The elements of a list, which its replica has, too.
+    /// The elements of a list, after checking that its replica has the same.
     pub(crate) fn list(&mut self, key: &str) -> Vec<String> {
         let effects = self.local.take_effects();
         self.replica.replay(&effects).expect("effects run again");

@@ -1,5 +1,5 @@
-//! Searching, removing and moving in slices, while other clients push and pop. What is recorded is run again on another store, which must have the
-//! same then.
+//! Tests searching, removing and moving in slices, while other clients push and pop. The recorded effects run
+//! on another store, which must end up the same.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ struct Others {
     random: Random,
     next: u64,
     taken: BTreeSet<String>,
-    /// How often they come before they tire.
+    /// How many more times they come.
     times_left: u32,
 }
 
@@ -44,7 +44,7 @@ impl Others {
     }
 }
 
-/// A queue of some jobs, those who use it, and what was in it at first, the oldest first.
+/// A queue with some jobs, its clients, and its initial content, the oldest first.
 fn busy_queue(seed: u64) -> (Server, Others, Vec<String>) {
     let mut server = Server::new();
     let mut random = Random::new(seed);
@@ -154,7 +154,7 @@ fn number_of(job: &str) -> u64 {
     digits.and_then(|(digits, _)| digits.parse().ok()).expect("it is a job")
 }
 
-/// Elements that are equal: those that were found go, and not others that look like them.
+/// Equal elements: the search removes those it found, not others that look like them.
 #[test]
 fn of_equal_elements_the_oldest_go() {
     for seed in 0..200 {
@@ -184,7 +184,7 @@ fn of_equal_elements_the_oldest_go() {
     }
 }
 
-/// Members of a sorted set, many of the same score, while others add and remove some.
+/// Members of a sorted set, many of them with equal scores, while other clients add and remove some.
 #[test]
 fn members_are_found_removed_and_moved() {
     for seed in 0..SEEDS {

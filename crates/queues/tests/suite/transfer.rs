@@ -1,5 +1,6 @@
-//! What QUEUE MOVE and QUEUE REMOVE do with what a job system keeps beside its jobs. Each test is a table: what there is, the command, its
-//! reply, and what there is then, on the store and on one that follows it.
+//! Tests how QUEUE MOVE and QUEUE REMOVE change the keys that a job system has beside its jobs. Each test is
+//! a table: the keys before, the command, its reply, and the keys after, on the store and on one that follows
+//! it.
 
 use command::Local;
 use resp::{Proto, Value};
@@ -11,7 +12,7 @@ fn reply(local: &mut Local, words: &[&str]) -> Value {
     decoded(&local.reply(Proto::Resp2, &words))
 }
 
-/// What a key has, as text.
+/// The content of a key, as text.
 fn shown(local: &mut Local, key: &str) -> String {
     let Value::Simple(kind) = reply(local, &["TYPE", key]) else { panic!("TYPE answers a word") };
     let kind = String::from_utf8_lossy(&kind).into_owned();
@@ -35,7 +36,7 @@ fn shown(local: &mut Local, key: &str) -> String {
     format!("{kind} {}", parts.join(" "))
 }
 
-/// Runs `before`, then `command`; its reply as text, an error without its code.
+/// Runs `before`, then `command`. Compares its reply as text, an error without its code.
 #[track_caller]
 fn check(before: &[&str], command: &str, expected: &str, then: &[(&str, &str)]) -> Server {
     let mut server = Server::new();
@@ -53,7 +54,7 @@ fn check(before: &[&str], command: &str, expected: &str, then: &[(&str, &str)]) 
     server
 }
 
-/// Compares keys with what they should have, also on the store that follows.
+/// Compares keys with their expected content, also on the store that follows.
 #[track_caller]
 fn compare(server: &mut Server, then: &[(&str, &str)]) {
     let effects = server.local.take_effects();
@@ -77,7 +78,7 @@ fn a_dead_job_of_sidekiq_is_pushed_as_sidekiq_does_it() {
         "1",
         &[("queue:default", pushed), ("dead", "nothing"), ("queues", "set default")],
     );
-    // Also to a queue of another namespace, and behind what is there.
+    // A queue of another namespace with existing jobs: the job joins behind them.
     let before = [&*format!("ZADD dead 1690000002 {DEAD}"), "SADD app:queues x", "LPUSH app:queue:low {}"];
     let pushed = pushed.replace("default", "low") + " {}";
     check(
@@ -106,7 +107,7 @@ fn a_waiting_job_of_sidekiq_knows_its_new_queue() {
         "2",
         &[("queue:low", &moved), ("queue:mailers", "nothing"), ("queues", "set low")],
     );
-    // What is none of Sidekiq's jobs is moved as it is, and makes no queue known.
+    // Elements that are not Sidekiq's jobs move unchanged, and announce no queue.
     check(
         &["LPUSH queue:a x y z"],
         "QUEUE MOVE queue:a queue:b COUNT 2",
@@ -132,7 +133,7 @@ fn sets_of_sidekiq_stay_sorted_sets() {
     let is_retried = [&*format!("ZADD retry 1800000000.25 {DEAD}")];
     check(&is_retried, "QUEUE MOVE retry schedule", "1", &[("schedule", &in_set("1800000000.25"))]);
     check(&is_retried, "QUEUE MOVE retry dead", "1", &[("dead", &in_set("1700000000"))]);
-    // Of two equal jobs a sorted set would make one.
+    // A sorted set would merge two equal jobs into one.
     check(
         &["LPUSH queue:a x x y"],
         "QUEUE MOVE queue:a dead",
@@ -155,7 +156,7 @@ fn a_key_that_has_another_type_already_is_left_alone() {
         "WRONGTYPE",
         &[("dead", "list y")],
     );
-    // A list that took the place of a sorted set can be taken out of it.
+    // Elements can be moved out of a list that took the place of a sorted set.
     check(&["LPUSH dead x"], "QUEUE MOVE dead queue:a", "1", &[("queue:a", "list x"), ("dead", "nothing")]);
     check(&["SET a x"], "QUEUE MOVE a b", "WRONGTYPE", &[("b", "nothing")]);
 }
@@ -165,7 +166,7 @@ fn keys_of_no_system_have_the_type_of_the_other() {
     check(&["LPUSH a x y"], "QUEUE MOVE a b", "2", &[("b", "list y x")]);
     check(&["ZADD a 1 x 2 y"], "QUEUE MOVE a b", "2", &[("b", "zset x 1 y 2")]);
     check(&["ZADD a 1 x", "LPUSH b y"], "QUEUE MOVE a b", "WRONGTYPE", &[("a", "zset x 1")]);
-    // To put jobs aside, and back.
+    // Jobs can be put aside, and put back.
     let mut server = check(
         &[&format!("ZADD retry 1800000000 {DEAD}")],
         "QUEUE MOVE retry aside",
@@ -205,7 +206,7 @@ fn a_failed_job_of_bullmq_waits_again() {
             ("bull:mail:marker", "zset 0 0"),
         ],
     );
-    // Bull, and BullMQ before its version 5, have no marker.
+    // Bull, and BullMQ before version 5, have no marker.
     let before = [HASH, "ZADD bull:mail:delayed 5 17", "LPUSH bull:mail:wait 3"];
     check(
         &before,
@@ -290,7 +291,7 @@ fn a_removed_job_of_bullmq_leaves_nothing() {
     );
     server.line("SET bull:mail:de:one 20");
     assert_eq!(server.line("QUEUE REMOVE bull:mail:wait ID 18"), Value::Int(1));
-    // An id is what clients have pushed, and need not be that of a job.
+    // An id is any text that a client pushed, and need not name a job.
     assert_eq!(server.line("QUEUE REMOVE bull:mail:wait ID meta"), Value::Int(1));
     compare(
         &mut server,
@@ -324,7 +325,7 @@ fn a_job_of_rq_knows_its_queue_and_its_state() {
             ("rq:queues", "set rq:queue:b"),
         ],
     );
-    // Jobs are taken from the head, so they join at the tail, also where nothing has been.
+    // Jobs are taken from the head, so they join at the tail, even of a queue that was empty.
     let waiting = ["HSET rq:job:j1 data x", "HSET rq:job:j2 data x", "RPUSH rq:queue:a j1 j2 j3"];
     check(
         &waiting,

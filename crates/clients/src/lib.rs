@@ -6,6 +6,10 @@
 //! Nothing here depends on a thread. The commands ask the thread that runs them for what they need ([`Door`]); the
 //! other parts belong to a thread, or are shared by all, and get their input as arguments.
 //!
+//! A connection moves between two commands, or while its command blocks. A client that does not read its replies in time
+//! stays. So do subscribers, clients that track keys, monitors, replicas and the primary, because other threads know
+//! where they are.
+//!
 //! Not here: the state of one client (`session`), its rights (`acl`), and its connection (the server).
 
 #![forbid(unsafe_code)]

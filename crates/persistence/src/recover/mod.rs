@@ -15,6 +15,9 @@
 //! database of a slice is the one that the slice before left selected; every command is known and succeeds. Commands of
 //! a transaction run one by one, because nobody reads.
 //!
+//! A command that needs several groups is in the list of each of them. The group that reaches it last gets the shards of
+//! the others and runs it.
+//!
 //! Not here: reading slices from files (`journal`), running a command (`runner.rs`), and what comes after the last
 //! slice.
 

@@ -7,7 +7,7 @@
 //! ```text
 //!   Snapshots::save   all shards are held       databases ─────────────────────────────▶ Output ──▶ files
 //!   Snapshots::begin  only for the cut          databases ── Scribe ── Chunk ──▶ Writer ──▶ Output ──▶ files
-//!   Snapshots::begin_spool  only for the cut   databases ── Scribe ── Chunk ──▶ Writer ──▶ Output ──▶ file ──▶ Spool, read meanwhile
+//!   Snapshots::begin_spool  only for the cut    databases ── Scribe ── Chunk ──▶ Writer ──▶ Output ──▶ file ──▶ Spool, read meanwhile
 //!   Load::snapshot    no shard has them         databases ◀── load/ ────────────────────── files
 //!   Load::append_only no shard has them         databases ◀── import/replay.rs ─────────── files
 //!   Load::journal     no shard has them         databases ◀── load/, then recover/ ─────── base, slices

@@ -1,7 +1,7 @@
 //! A wide round: several threads of a replica that is behind run its commands.
 //!
 //! ```text
-//!   thread of the link   enters all shards ─ lends parts 1, 2, … ─ runs part 0 ─ runs what nobody has taken ─ waits ─ into the log ─ leaves all
+//!   thread of the link   enters all shards ─ lends parts 1, 2, … ─ runs part 0 ─ runs what is not yet taken ─ waits ─ into the log ─ leaves all
 //!   another thread                                └─▶ takes part 1, runs it, gives it back ──────────────────────┘
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! The replica's side of Redis' replication link, as a state machine without I/O or clock.
 //!
 //! ```text
-//!  connection ──bytes──▶ received ─▶ [ input ] ─▶ next ──▶ Event ──▶ whoever loads and runs
+//!  connection ──bytes──▶ received ─▶ [ input ] ─▶ next ──▶ Event ──▶ the owner, which loads and runs
 //!  connection ◀─bytes── take_output ◀─ handshake, ACKs, newlines
 //! ```
 //!

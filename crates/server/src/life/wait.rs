@@ -1,7 +1,7 @@
 //! Begins the wait of a blocking command, and ends it in one of three ways.
 //!
 //! ```text
-//!   nothing there ──▶ begin_wait ──▶ blocked ──▶ served by whoever pushes: take_served
+//!   nothing there ──▶ begin_wait ──▶ blocked ──▶ served by a push: take_served
 //!                                            ──▶ time is up, CLIENT UNBLOCK, a change of users: time_out
 //!                                            ──▶ the client is gone: close (homecoming.rs)
 //! ```

@@ -152,7 +152,7 @@ impl Feed {
         &self.replica
     }
 
-    /// Writes the next bytes into `output`. Of the connection's output, `pending_bytes` have not been sent yet.
+    /// Writes the next bytes into `output`. `pending_bytes` of the connection's output have not been sent yet.
     pub fn step(&mut self, output: &mut Output, pending_bytes: usize, around: &Around<'_>) -> Step {
         heap::at_once(|| self.write_next(output, pending_bytes, around))
     }

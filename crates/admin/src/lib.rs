@@ -15,6 +15,8 @@
 //!
 //! Limits: `http-connections-max`, and the constants of `serving.rs`, `guard.rs` and `messenger.rs`.
 //!
+//! [`Source`] is what it asks of the server; its answers come from counters.
+//!
 //! Not here: the figures of queues (`queues`), the counters (`observe`), the page itself (`console/`).
 
 #![forbid(unsafe_code)]

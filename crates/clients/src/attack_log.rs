@@ -1,11 +1,11 @@
-//! Web pages that try to command the server through a browser (cross-protocol scripting).
+//! Logs web pages that try to command the server through a browser (cross-protocol scripting).
 //!
-//! A connection on which somebody speaks HTTP is closed before the body of the request is read, without a reply. This
-//! is logged, at most once in [`QUIET_S`] as in Redis, so that nobody can fill the log.
+//! A connection that speaks HTTP is closed without a reply, before the body of the request is read. This is logged at
+//! most once in [`QUIET_S`], as in Redis, so that an attacker cannot fill the log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// For so many seconds after a line in the log there is no other.
+/// The shortest time between two such lines in the log.
 const QUIET_S: u64 = 60;
 
 /// When an attempt was last logged.
@@ -44,7 +44,7 @@ mod tests {
             [1_000_000, 1_000_000, 1_000_060, 1_000_061, 1_000_062, 1_000_000, 900_000, 900_001]
                 .map(|now_s| log.is_due(now_s))
                 .into();
-        // A clock that was set back does not silence it.
+        // After the clock was set back, attempts are still logged.
         assert_eq!(due, [true, false, false, true, false, true, true, false]);
     }
 }

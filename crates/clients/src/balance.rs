@@ -1,44 +1,44 @@
 //! Decides how many threads serve connections, and which thread gives some of its load to which.
 //!
-//! A single thread is the cheapest: what it runs meets no other thread, and nobody has to be woken. So further threads
-//! are used only when those in use are busy and there are idle processors for them, and are given up when fewer would
-//! do. Between these two limits lies a wide band in which nothing changes.
+//! A single thread is the cheapest: its commands meet no other thread, and no thread has to be woken. So more threads
+//! are used only when those in use are busy and processors are idle. Threads are given up when fewer would do. Between
+//! these two limits lies a wide band in which nothing changes.
 //!
 //! ```text
 //!   load of the threads in use:   0 ─────────── 55 % of one thread less ──────────── 75 % on average, one 85 % ─────▶
 //!                                      give one up         nothing changes            use one more, up to twice as many
 //! ```
 //!
-//! Threads whose clients mostly want one shard, such as that of a hot queue, cannot share its work. With more threads, more
-//! commands are left with the shard's holder, and each costs a message there and back. If nearly half of all commands
-//! are left, fewer threads are used, and some more are tried every half minute.
+//! Threads whose clients mostly want one shard, such as that of a hot queue, cannot share its work. With more threads,
+//! more commands are left with the shard's holder, and each costs a message there and back. If nearly half of all
+//! commands are left, fewer threads are used. More are tried again every half minute.
 //!
-//! The load of a thread is the processor time that it takes, without polling. If its clients need the processors as
-//! much as it does, its load stays low and no processor is idle: another thread would only take the clients' time.
+//! The load of a thread is its processor time without polling. If its clients need the processors as much as it does,
+//! its load stays low and no processor is idle. Another thread would then only take the clients' time.
 //!
-//! Not here: what a connection costs, and which ones move (`connections/balancing.rs` of the server).
+//! Not here: the cost of a connection, and which ones move (`connections/balancing.rs` of the server).
 
 use std::ops::Range;
 
 /// The whole load of a thread.
 const WHOLE: u32 = 1000;
-/// More threads are used if the busy ones reach this load, on average and at most.
+/// More threads are used if the busy ones reach this load, as a mean and as a maximum.
 const BUSY_MEAN: u32 = 750;
 const BUSY_MOST: u32 = 850;
-/// Another thread is used only if so much of a processor is idle.
+/// Another thread is used only if at least this share of a processor is idle.
 const IDLE_MIN: u32 = 250;
 /// A thread is given up if the others would not be busier than this without it.
 const QUIET_MEAN: u32 = 550;
-/// Fewer threads are used if so many commands are left with the holder of their shard, on average.
+/// Fewer threads are used if this share of commands is left with the holder of their shard, on average.
 const CONTENDED_MEAN: u32 = 450;
-/// If two loads differ by so much, the busiest thread gives connections to the idlest.
+/// The busiest thread gives connections to the idlest if their loads differ by this much.
 const UNEVEN_MIN: u32 = 300;
-/// For how many rounds in a row each of these must hold.
+/// The number of consecutive rounds for which each condition must hold.
 const BUSY_ROUNDS: u32 = 3;
 const QUIET_ROUNDS: u32 = 10;
 const UNEVEN_ROUNDS: u32 = 5;
 const CONTENDED_ROUNDS: u32 = 3;
-/// How many rounds pass until more threads may be tried.
+/// The rounds until more threads may be tried.
 const CAUTIOUS_ROUNDS: u32 = 300;
 /// A thread without clients has less load than this.
 const IDLE_THREAD: u32 = 5;
@@ -54,7 +54,7 @@ pub struct Load {
     pub connections: u64,
 }
 
-/// How many threads are used, how many may be, and what the last rounds were like.
+/// The number of threads in use, its limit, and the state of the last rounds.
 #[derive(Debug)]
 pub struct Balance {
     in_use: usize,
@@ -66,7 +66,7 @@ pub struct Balance {
     rounds: Rounds,
 }
 
-/// For how many rounds in a row something has been so.
+/// The consecutive rounds for which each condition has held.
 #[derive(Debug, Default)]
 struct Rounds {
     contended: u32,
@@ -76,19 +76,19 @@ struct Rounds {
     stray: u32,
 }
 
-/// One thread is to give connections to others.
+/// An order to one thread to give connections to others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Order {
     /// The thread that gives.
     pub from: u16,
     /// The threads that receive.
     pub to: Range<u16>,
-    /// How much of its load each of them gets, in thousandths. 1000: all connections.
+    /// The share of its load that each of them gets, in thousandths. 1000: all connections.
     pub share: u32,
 }
 
 impl Order {
-    /// Whether all connections are to go.
+    /// Whether all connections must go.
     pub fn is_all(&self) -> bool {
         self.share >= WHOLE
     }
@@ -107,12 +107,12 @@ impl Default for Balance {
 }
 
 impl Balance {
-    /// How many threads serve connections: those with the lowest numbers.
+    /// The number of threads that serve connections: those with the lowest numbers.
     pub fn in_use(&self) -> usize {
         self.in_use
     }
 
-    /// Plans after a round. `loads`: the load of each thread in it. `idle`: how much processor time was idle, in
+    /// Plans after a round. `loads` has the load of each thread in it. `idle` is the processor time that was idle, in
     /// thousandths of one processor, if known.
     pub fn plan(&mut self, loads: &[Load], idle: Option<u32>) -> Vec<Order> {
         let (used, rest) = loads.split_at(self.in_use);
@@ -149,7 +149,7 @@ impl Balance {
         }
     }
 
-    /// Uses at least `count` threads from now on.
+    /// Makes at least `count` threads serve.
     pub fn use_all(&mut self, count: usize) -> Vec<Order> {
         if self.in_use < count { self.widen(count) } else { Vec::new() }
     }
@@ -158,18 +158,18 @@ impl Balance {
     fn widen(&mut self, count: usize) -> Vec<Order> {
         let before = self.in_use;
         self.become_of(count);
-        // Each of the new ones gets an equal part from each of the others.
+        // Each new thread gets an equal part from each of the others.
         let (to, share) = (before as u16..count as u16, WHOLE / count as u32);
         (0..before as u16).map(|from| Order { from, to: to.clone(), share }).collect()
     }
 
-    /// Uses `count` threads, and starts counting rounds again.
+    /// Sets the number of threads to `count` and restarts the counts of rounds.
     fn become_of(&mut self, count: usize) {
         (self.in_use, self.rounds) = (count, Rounds::default());
     }
 
-    /// Uses fewer threads, because they hinder each other: as many as before a trial, otherwise a quarter fewer. The others
-    /// deal their connections out to these.
+    /// Uses fewer threads, because they hinder each other: as many as before a trial, otherwise a quarter fewer. The
+    /// threads that stop deal their connections out to the others.
     fn back_off(&mut self, loads: &[Load]) -> Vec<Order> {
         let count = self.good.filter(|good| *good < self.in_use).unwrap_or(self.in_use * 3 / 4).max(1);
         self.become_of(count);
@@ -177,7 +177,7 @@ impl Balance {
         self.empty_rest(loads, 0..count as u16)
     }
 
-    /// More threads may be tried after some time: a third more, as the load may be another one by now.
+    /// Allows more threads after some time: a third more, because the load may have changed.
     fn grow_bold(&mut self, count: usize) {
         if self.cautious_rounds > 0 {
             self.cautious_rounds -= 1;
@@ -189,12 +189,12 @@ impl Balance {
         }
     }
 
-    /// Empties the threads that are not in use into the one that has least to do.
+    /// Moves the connections of unused threads to the thread with the least load.
     fn gather(&self, loads: &[Load]) -> Vec<Order> {
         self.empty_rest(loads, only(idlest(&loads[..self.in_use])))
     }
 
-    /// Empties the threads that are not in use.
+    /// Moves all connections away from unused threads.
     fn empty_rest(&self, loads: &[Load], to: Range<u16>) -> Vec<Order> {
         let rest = (self.in_use..loads.len()).filter(|from| loads[*from].connections > 0);
         rest.map(|from| Order { from: from as u16, to: to.clone(), share: WHOLE }).collect()
@@ -209,7 +209,7 @@ fn idlest(loads: &[Load]) -> usize {
     (0..loads.len()).min_by_key(|thread| loads[*thread].busy).unwrap_or(0)
 }
 
-/// The busiest thread gives half of the difference to the idlest.
+/// Makes the busiest thread give half of the difference to the idlest.
 fn even_out(loads: &[Load]) -> Vec<Order> {
     let Some(from) = (0..loads.len()).max_by_key(|thread| loads[*thread].busy) else { return Vec::new() };
     let to = idlest(loads);
@@ -221,7 +221,7 @@ fn count_round(rounds: &mut u32, is_so: bool) {
     *rounds = if is_so { *rounds + 1 } else { 0 };
 }
 
-/// Chooses connections for each receiver by their costs; returns their indices. Each receiver gets at most `share`
+/// Chooses connections for each receiver by their costs. Returns their indices. Each receiver gets at most `share`
 /// thousandths of the total cost. The most expensive connections go first, so few have to move.
 pub fn choose(costs: &[u64], share: u32, receivers: usize) -> Vec<Vec<usize>> {
     let sum: u64 = costs.iter().sum();
@@ -244,12 +244,12 @@ pub fn choose(costs: &[u64], share: u32, receivers: usize) -> Vec<Vec<usize>> {
 mod tests {
     use super::*;
 
-    /// The orders of so many rounds, all alike.
+    /// Plans `count` equal rounds. Returns the orders.
     fn rounds(balance: &mut Balance, count: u32, busy: &[u32], idle: u32) -> Vec<Order> {
         (0..count).flat_map(|_| balance.plan(&loads(busy), Some(idle))).collect()
     }
 
-    /// Threads that were so busy, all of which have connections.
+    /// Threads with these loads, all of which have connections.
     fn loads(busy: &[u32]) -> Vec<Load> {
         busy.iter().map(|busy| Load { busy: *busy, connections: 7, ..Load::default() }).collect()
     }
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(rounds(&mut balance, 9, &[400, 390, 300], 1000), []);
         assert_eq!(rounds(&mut balance, 1, &[400, 390, 300], 1000), [order(2, 1, 1000)]);
         assert_eq!(rounds(&mut balance, 100, &[550, 545, 0], 1000), []);
-        // With all of it on one thread.
+        // The whole load is on one thread.
         let mut balance = Balance { in_use: 2, ..Balance::default() };
         assert_eq!(rounds(&mut balance, 10, &[300, 250], 1000), [order(1, 0, 1000)]);
         assert_eq!(rounds(&mut balance, 100, &[550, 0], 1000), []);

@@ -1,4 +1,4 @@
-//! Which thread gets a new connection, and the connection's protocol.
+//! Assigns new connections to threads, and says which protocol each speaks.
 
 use crate::listeners::{Entrance, Listening};
 use proactor::Driver;

@@ -6,12 +6,12 @@ use settings::{MAXCLIENTS, Settings};
 
 use process::system;
 
-/// How many file descriptors the server needs beside those of clients and threads.
+/// The file descriptors that the server needs beside those of clients and threads.
 const RESERVED_FILES: u64 = 32;
-/// How many file descriptors each thread needs.
+/// The file descriptors that each thread needs.
 const FILES_PER_THREAD: u64 = 4;
 
-/// Raises the limit of open files for `maxclients`. Lowers `maxclients` if the system does not allow so many.
+/// Raises the limit of open files for `maxclients`. Lowers `maxclients` if the system does not allow that many.
 pub fn lower_maxclients(settings: &Settings) {
     let wanted = settings.number(MAXCLIENTS) as u64;
     if let Err(possible) = make_room(settings, wanted) {
@@ -20,7 +20,7 @@ pub fn lower_maxclients(settings: &Settings) {
     }
 }
 
-/// Raises the limit of open files for so many clients. The error is the number that is possible.
+/// Raises the limit of open files for `clients` clients. The error is the number that is possible.
 pub fn make_room(settings: &Settings, clients: u64) -> Result<(), u64> {
     let reserved = RESERVED_FILES + FILES_PER_THREAD * ThreadCount::of(settings).count as u64;
     let limit = system::raise_file_limit(clients.saturating_add(reserved));

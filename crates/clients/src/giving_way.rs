@@ -1,46 +1,47 @@
-//! What a thread knows about its running command, and what it did for its other clients meanwhile.
+//! Tracks a thread's running command, and what the thread did for its other clients meanwhile.
 //!
-//! Not here: what it does for them (`life/giving_way.rs` of the server).
+//! Not here: serving those clients (`life/giving_way.rs` of the server).
 
 use proactor::{Clock, ConnId};
 use session::Wait;
 
-/// A thread looks after its other clients when a command has worked this long twice, and then this often.
+/// The interval at which a thread checks its other clients. The first check comes after a command has worked for two of
+/// them.
 const INTERVAL_NS: u64 = 1_000_000;
 
 /// See the head of this file.
 #[derive(Debug)]
 pub struct GivingWay {
-    /// When the thread looks after other clients, in ticks; the maximum while no command runs.
+    /// The time of the next check of other clients, in ticks; the maximum while no command runs.
     due_ticks: u64,
     interval_ticks: u64,
-    /// The processor time of the thread when a look was last due; 0: none has been.
+    /// The processor time of the thread when a check was last due. 0: none has been.
     worked_ns: u64,
-    /// It has given way to other clients since the command began.
+    /// Whether it has given way to other clients since the command began.
     pub is_away: bool,
-    /// How often it has looked after them.
+    /// The number of checks of its other clients.
     pub looks: u32,
-    /// The slot of the driver at which the search for silent clients continues.
+    /// The driver's slot at which the search for silent clients continues.
     pub slot: usize,
-    /// The thread that gets the next connection, if it can.
+    /// The thread that gets the next connection, if it can take it.
     pub next: u16,
-    /// Nothing is read from these until the command has ended.
+    /// Connections that are not read until the command has ended.
     pub paused: Vec<ConnId>,
-    /// What others asked for meanwhile, and needs shards.
+    /// Requests of other threads that came meanwhile and need shards.
     pub left_over: LeftOver,
 }
 
-/// What others asked for while a command ran, and needs shards.
+/// Requests of other threads that came while a command ran and need shards.
 #[derive(Debug, Default)]
 pub struct LeftOver {
     /// Waits that have ended, whose records are still in the shards.
     pub ended: Vec<Wait>,
-    /// A pause has ended: what it postponed can run.
+    /// Whether a pause has ended, so that postponed commands can run.
     pub ends_pause: bool,
 }
 
 impl LeftOver {
-    /// Whether there is nothing.
+    /// Whether nothing is left over.
     #[inline]
     pub fn is_empty(&self) -> bool {
         !self.ends_pause && self.ended.is_empty()
@@ -48,7 +49,7 @@ impl LeftOver {
 }
 
 impl GivingWay {
-    /// For a thread that starts. `clock` is its clock.
+    /// Creates the state for a thread that starts. `clock` is its clock.
     pub fn new(clock: &Clock) -> GivingWay {
         GivingWay {
             due_ticks: u64::MAX,
@@ -63,20 +64,20 @@ impl GivingWay {
         }
     }
 
-    /// A command begins, at `now` in ticks.
+    /// Begins a command at `now`, in ticks.
     #[inline]
     pub fn begin(&mut self, now: u64) {
         (self.due_ticks, self.worked_ns) = (now.saturating_add(self.interval_ticks), 0);
     }
 
-    /// The command has ended. Whether the thread has given way, and has to come back.
+    /// Ends the command. Returns whether the thread has given way and must come back.
     #[inline]
     pub fn end(&mut self) -> bool {
         self.due_ticks = u64::MAX;
         self.is_away
     }
 
-    /// The thread is back from a command during which it gave way. The connections from which it may read again.
+    /// Comes back from a command during which the thread gave way. Returns the connections that it may read again.
     pub fn come_back(&mut self) -> Vec<ConnId> {
         (self.is_away, self.looks, self.slot) = (false, 0, 0);
         std::mem::take(&mut self.paused)
@@ -87,15 +88,15 @@ impl GivingWay {
         self.due_ticks < u64::MAX
     }
 
-    /// Whether a look is due at `now`, in ticks.
+    /// Whether a check is due at `now`, in ticks.
     #[inline]
     pub fn is_due(&self, now: u64) -> bool {
         now >= self.due_ticks
     }
 
-    /// Whether to look after others now that it is due: the thread has used the processor for most of the time since
-    /// that was last so. If it had lost its processor, others have waited for that and not for the command. `worked_ns`:
-    /// its processor time.
+    /// Whether to serve other clients at a check that is due: the thread has used the processor for most of the time
+    /// since the last one. If the thread lost its processor, other clients have waited for the processor rather than
+    /// for the command. `worked_ns` is its processor time.
     pub fn has_worked(&mut self, now: u64, worked_ns: u64) -> bool {
         self.due_ticks = now.saturating_add(self.interval_ticks);
         let before_ns = std::mem::replace(&mut self.worked_ns, worked_ns);

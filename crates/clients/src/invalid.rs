@@ -1,4 +1,4 @@
-//! What a client that tracks keys is told of changes, by the mode in which it tracks when they happen.
+//! Tells clients that track keys which keys have changed, in the way that their current mode asks for.
 
 use pubsub::{Keys, Way};
 use resp::{Proto, Reply};
@@ -6,14 +6,14 @@ use session::Session;
 
 use crate::registry::Registry;
 
-/// Which keys have changed.
+/// The keys that have changed.
 #[derive(Clone, Copy, Debug)]
 pub enum Invalid<'k> {
     /// The client has read them.
     Read {
         /// The keys.
         keys: &'k Keys,
-        /// Whether the client that is told has changed them.
+        /// Whether the client that is told changed them itself.
         is_own: bool,
     },
     /// They begin with one of a client's prefixes.
@@ -31,10 +31,10 @@ impl<'k> Invalid<'k> {
         }
     }
 
-    /// Where the news for a client goes; `None`: it gets none, because it no longer tracks keys in this way.
+    /// The way to tell a client. `None`: it is not told, because it no longer tracks keys in this way.
     pub fn way(self, session: &mut Session, registry: &Registry) -> Option<Way> {
         let Some(tracking) = &mut session.tracking else {
-            // It changed them in the transaction in which it stopped.
+            // It changed them in the transaction in which it stopped tracking.
             return matches!(self, Invalid::Read { is_own: true, .. }).then_some(Way::Itself);
         };
         let is_wanted = match self {
@@ -45,10 +45,10 @@ impl<'k> Invalid<'k> {
         is_wanted.then(|| tracking.way(|id| registry.place(id)))
     }
 
-    /// Tells a client itself which keys have changed, or that the client to which it redirects is gone.
+    /// Writes to a client which keys have changed, or that the client to which it redirects is gone.
     pub fn write(self, way: Way, reply: &mut Reply) {
         match way {
-            // RESP2 has no messages beside replies.
+            // RESP2 has no messages apart from replies.
             _ if reply.proto() != Proto::Resp3 => {}
             Way::Broken(redirect) => pubsub::write_broken_redirect(reply, redirect),
             Way::Itself | Way::To(_) => pubsub::write_news(reply, self.keys()),

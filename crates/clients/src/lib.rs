@@ -1,10 +1,20 @@
-//! All clients of a server: listening and assigning connections to threads (`listeners.rs`, `dealing.rs`), their names
-//! and number (`registry.rs`, `descriptors.rs`), TLS (`tls_keeper.rs`), balancing them over threads (`workload.rs`,
-//! `balance.rs`, `moves.rs`, `giving_way.rs`), limits on what they use (`watchlist.rs`, `sizes.rs`), and their commands: CLIENT, AUTH
-//! and HELLO.
+//! Manages all clients of a server.
 //!
-//! Nothing here depends on a thread. The commands ask the thread that runs them for what they need ([`Door`]); the
-//! other parts belong to a thread, or are shared by all, and get their input as arguments.
+//! | files | purpose |
+//! |---|---|
+//! | `listeners.rs`, `dealing.rs` | listen, and assign connections to threads |
+//! | `registry.rs`, `descriptors.rs` | their ids, names and number |
+//! | `tls_keeper.rs` | TLS |
+//! | `workload.rs`, `balance.rs`, `moves.rs`, `giving_way.rs` | balance connections over threads |
+//! | `watchlist.rs`, `sizes.rs` | limits on what clients use |
+//! | `commands/` | CLIENT, AUTH and HELLO |
+//!
+//! Nothing here depends on a thread. The commands ask the thread that runs them for what they need ([`Door`]). The
+//! other parts belong to a thread or are shared by all, and get their input as arguments.
+//!
+//! A connection moves between two commands, or while its command blocks. A client that does not read its replies in time
+//! stays. So do subscribers, clients that track keys, monitors, replicas and the primary, because other threads know
+//! where they are.
 //!
 //! Not here: the state of one client (`session`), its rights (`acl`), and its connection (the server).
 
@@ -60,7 +70,7 @@ pub trait Door {
         registry.note_label(self.session());
     }
 
-    /// State that all threads share.
+    /// The state that all threads share.
     fn server(&self) -> Server;
 
     /// Asks all threads on behalf of the client. When all have answered, `finish` writes the reply.
@@ -95,5 +105,5 @@ pub type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
 pub type Function = HostFn<dyn Door>;
 /// The declaration of a command of this crate.
 pub type Entry = command::Entry<Function>;
-/// What runs a command of this crate.
+/// The implementation of a command of this crate.
 type Run = command::Run<Function>;

@@ -1,10 +1,10 @@
-//! Where the server listens, and how that changes while it runs.
+//! Opens the sockets on which the server listens, and changes them while it runs.
 //!
 //! The first thread accepts for all, and its driver owns the listeners. In addition, each TCP listener is recorded here
-//! with a means to stop it, so that `CONFIG SET` on any thread can see at once whether the new addresses work:
-//! listeners that are still wanted stay, new ones are bound, and the others are stopped. If old and new ones conflict
+//! with a handle to stop it. So `CONFIG SET` on any thread can see at once whether the new addresses work: listeners
+//! that are still wanted stay, new ones are bound, and the others are stopped. If old and new listeners conflict
 //! (`127.0.0.1` and `*` on one port), the old ones are stopped first, and opened again if the new ones fail.
-//! Connections are not affected by any of this.
+//! Connections are not affected.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::error::Error;
 /// The most addresses in `bind`, as in Redis.
 pub const ADDRESS_COUNT_MAX: usize = 16;
 
-/// How clients talk to a listener.
+/// The way in which clients talk to a listener.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Entrance {
     /// The protocol.
@@ -85,8 +85,8 @@ impl Listeners {
         Ok(listeners)
     }
 
-    /// Listens on the addresses of the settings. If that fails, listens on the former ones. In either case the first
-    /// thread has to accept on the returned listeners.
+    /// Listens on the addresses of the settings. If that fails, listens on the former ones. In either case, the first
+    /// thread must accept on the returned listeners.
     pub fn change(&self, settings: &Settings) -> (Listening, Result<(), Error>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = known.as_mut() else { return (Vec::new(), Err(Error::NowhereToListen)) };

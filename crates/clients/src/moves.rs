@@ -1,7 +1,8 @@
-//! Connections of one thread that are moving to other threads, and those that have moved.
+//! Tracks connections of one thread that are moving to other threads, and those that have moved.
 //!
-//! A connection has another name on each thread. What was sent to it under a former name follows it: each thread that
-//! it was on knows where it went next, and its current thread knows its former names. When it ends, they are forgotten.
+//! A connection has another name on each thread. Messages to a former name follow the connection: each thread that it
+//! was on knows where it went next, and its current thread knows its former names. When the connection ends, its names
+//! are forgotten.
 //!
 //! Not here: how a connection moves (`connections/moving.rs` of the server), and which one moves where (`balance.rs`).
 
@@ -11,7 +12,7 @@ use proactor::{ConnId, Detached};
 use session::{Parser, Session};
 use shard::Subscriber;
 
-/// How long a connection may take to leave. It may have output that its client does not read.
+/// The time limit for a connection to leave. It may have output that its client does not read.
 const LEAVING_MS_MAX: u64 = 200;
 
 /// A connection that moves to another thread.
@@ -42,7 +43,7 @@ struct Leaving {
     until_ms: u64,
 }
 
-/// Where the connection of a name is.
+/// The place of the connection with a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whereabouts {
     /// On this thread, unless it has ended.
@@ -54,7 +55,7 @@ pub enum Whereabouts {
 }
 
 impl Moves {
-    /// Records that a connection is to leave. False if that was known.
+    /// Records that a connection must leave. Returns false if that was recorded before.
     pub fn begin(&mut self, conn: ConnId, to: u16, now_ms: u64) -> bool {
         let is_new = !self.is_leaving(conn);
         if is_new {
@@ -63,29 +64,29 @@ impl Moves {
         is_new
     }
 
-    /// Whether any connection is about to leave.
+    /// Whether any connection is leaving.
     pub fn has_leaving(&self) -> bool {
         !self.leaving.is_empty()
     }
 
-    /// Whether this connection is about to leave.
+    /// Whether this connection is leaving.
     pub fn is_leaving(&self, conn: ConnId) -> bool {
         self.leaving.iter().any(|leaving| leaving.conn == conn)
     }
 
-    /// Called when a connection can leave: the thread that it is to move to, if any.
+    /// Called when a connection can leave. Returns the thread that it moves to, if it was to leave.
     pub fn take(&mut self, conn: ConnId) -> Option<u16> {
         let index = self.leaving.iter().position(|leaving| leaving.conn == conn)?;
         Some(self.leaving.swap_remove(index).to)
     }
 
-    /// Takes out a connection that could not leave in time. It stays here.
+    /// Takes out a connection that could not leave in time and therefore stays.
     pub fn pop_overdue(&mut self, now_ms: u64) -> Option<ConnId> {
         let index = self.leaving.iter().position(|leaving| leaving.until_ms <= now_ms)?;
         Some(self.leaving.swap_remove(index).conn)
     }
 
-    /// A connection leaves. `names`: all names that it has had; the last one is from this thread.
+    /// Records that a connection leaves. `names` are all names that it has had; the last one is from this thread.
     pub fn depart(&mut self, names: &[Subscriber], to: u16) {
         for name in names {
             self.here.remove(name);
@@ -93,7 +94,7 @@ impl Moves {
         }
     }
 
-    /// A connection arrives. `names`: the names that it has had.
+    /// Records that a connection arrives. `names` are the names that it has had.
     pub fn arrive(&mut self, names: &[Subscriber], conn: ConnId) {
         for name in names {
             self.elsewhere.remove(name);
@@ -109,7 +110,7 @@ impl Moves {
         }
     }
 
-    /// Where the connection of a name is. `thread`: the number of the thread that owns this.
+    /// Finds the connection with a name. `thread` is the number of the thread that owns this.
     #[inline]
     pub fn find(&self, name: Subscriber, thread: u16) -> Whereabouts {
         if self.here.is_empty() && self.elsewhere.is_empty() && name.thread == thread {
@@ -142,7 +143,7 @@ mod tests {
         one.arrive(&[first], ConnId::from_bits(3));
         assert_eq!(one.find(first, 1), Whereabouts::Here(ConnId::from_bits(3)));
         assert_eq!(one.find(second, 1), Whereabouts::Here(ConnId::from_bits(3)));
-        // Back to where it came from, where it gets yet another name.
+        // It moves back to where it came from, and gets another name there.
         one.depart(&[first, second], 0);
         zero.arrive(&[first, second], ConnId::from_bits(9));
         for former in [first, second, third] {

@@ -1,4 +1,4 @@
-//! Which clients are refused: those above `maxclients`, and strangers in protected mode.
+//! Decides which clients are refused: those above `maxclients`, and those from elsewhere in protected mode.
 
 use std::net::IpAddr;
 
@@ -20,8 +20,8 @@ const PROTECTED: &str = "DENIED Redis is running in protected mode because prote
     NOTE: You only need to do one of the above things in order for the server to start accepting connections from \
     the outside.";
 
-/// Why a new client is refused: there are too many (with it there are `client_count`), or it is excluded by protected
-/// mode.
+/// The reason to refuse a new client, if there is one: there are too many clients (`client_count` with this one), or
+/// protected mode excludes it.
 pub fn refusal(
     settings: &Settings,
     users: &Users,

@@ -1,4 +1,4 @@
-//! All clients of the server: how many there are, and where each is.
+//! Counts all clients of the server, and knows where each is.
 //!
 //! Not here: their sessions, which belong to their threads (`server`, `connections/`).
 
@@ -15,24 +15,23 @@ use shard::Subscriber;
 pub struct Registry {
     /// The connections of clients, by id. Rarely read.
     places: Mutex<HashMap<u64, Subscriber>>,
-    /// Names of clients and their libraries, by id, where a client has given them. Rarely changed.
+    /// The names of clients and their libraries, by id, if a client has given them. Rarely changed.
     labels: Mutex<HashMap<u64, Label>>,
     /// The last id.
     id_count: AtomicU64,
     /// The number of clients, including those that are being accepted.
     client_count: AtomicU64,
-    /// How many questions all threads were asked. See [`questions`](Self::questions).
+    /// The number of questions to all threads. See [`questions`](Self::questions).
     questions: Mutex<u64>,
 }
 
 impl Registry {
-    /// Counts a new client; returns how many there are with it. [`enter`](Self::enter) or [`leave`](Self::leave) must
-    /// follow.
+    /// Counts a new client and returns the new count. [`enter`](Self::enter) or [`leave`](Self::leave) must follow.
     pub fn knock(&self) -> u64 {
         self.client_count.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Adds a client with its connection; returns its id.
+    /// Adds a client with its connection. Returns its id.
     pub fn enter(&self, place: Subscriber) -> u64 {
         let id = self.id_count.fetch_add(1, Ordering::Relaxed) + 1;
         self.places().insert(id, place);
@@ -107,7 +106,7 @@ mod tests {
         assert_eq!([arrive(7), arrive(8)], [(1, 1), (2, 2)]);
         registry.leave(Some(1));
         assert_eq!((registry.place(1), registry.place(2)), (None, Some(place(8))));
-        // One that is sent away is counted while it is looked at.
+        // A client that is refused counts until it has been refused.
         assert_eq!((registry.knock(), registry.client_count()), (2, 2));
         registry.leave(None);
         assert_eq!(registry.client_count(), 1);

@@ -1,9 +1,9 @@
-//! `maxmemory-clients`: which clients are disconnected when all of them together take too much memory.
+//! Decides which clients are disconnected when all of them together take too much memory (`maxmemory-clients`).
 //!
-//! Every thread adds up the memory of its own clients, and the thread that has the largest client of all disconnects
-//! it. So the threads need not wait for each other.
+//! Every thread adds up the memory of its own clients. The thread with the largest client of all disconnects it, so the
+//! threads need not wait for each other.
 //!
-//! Not here: when this is checked (`background/mod.rs` of the server).
+//! Not here: the time of the checks (`background/mod.rs` of the server).
 
 use proactor::ConnId;
 
@@ -39,8 +39,8 @@ impl Sizes {
         self.evictable.last().map_or(0, |(bytes, _)| *bytes)
     }
 
-    /// Takes out this thread's largest client if it is to be disconnected: `all_bytes`, the memory of all clients on
-    /// all threads, is more than `bytes_max`, and no other thread has a larger client. `largest_of_all`: the memory of
+    /// Takes out this thread's largest client if it must be disconnected: `all_bytes`, the memory of all clients on all
+    /// threads, is more than `bytes_max`, and no other thread has a larger client. `largest_of_all` is the memory of
     /// the largest client on any thread.
     pub fn pop_excess(
         &mut self,
@@ -66,7 +66,7 @@ mod tests {
     fn the_largest_of_all_goes_until_the_rest_have_room() {
         let conns = [1, 2, 3, 4].map(ConnId::from_bits);
         let bytes = [100, 400, 300, 900];
-        // The largest of all must stay.
+        // The largest client of all must stay.
         let clients = bytes.into_iter().zip(conns).map(|(bytes, conn)| (bytes, conn, bytes != 900));
         let mut sizes = Sizes::of(clients);
         assert_eq!((sizes.sum(), sizes.largest()), (1700, 400));

@@ -1,4 +1,5 @@
-//! TLS of a running server: set up from the settings, reloaded when files have changed, and used for new connections.
+//! Keeps the TLS configuration of a running server: set up from the settings, reloaded when files change, and used for
+//! new connections.
 //!
 //! ```text
 //!   start, CONFIG SET, SIGHUP, changed files ──▶ read all files ─┬▶ good: for connections from now on
@@ -49,7 +50,7 @@ pub struct TlsKeeper {
     is_watching: AtomicBool,
 }
 
-/// What a new connection needs for TLS. Both are `None` without TLS.
+/// The TLS state of a new connection. Both fields are `None` without TLS.
 #[derive(Debug, Default)]
 pub struct Admission {
     /// Encrypts and decrypts its bytes.
@@ -59,8 +60,8 @@ pub struct Admission {
 }
 
 impl TlsKeeper {
-    /// Reads all files and applies the settings to new connections. Returns the former configuration. On an error
-    /// nothing changes.
+    /// Reads all files and applies the settings to new connections. Returns the former configuration. Changes nothing
+    /// on an error.
     pub fn configure(&'static self, settings: &'static Settings) -> Result<Former, Error> {
         let accepts = [TLS_PORT, MEMCACHED_TLS, HTTP_TLS].iter().any(|id| settings.is_on(*id));
         let dials = settings.is_on(TLS_REPLICATION) || settings.is_on(TLS_CLUSTER);
@@ -97,7 +98,7 @@ impl TlsKeeper {
         })
     }
 
-    /// Applies the settings if the server is to listen for TLS and has no configuration for it yet.
+    /// Applies the settings if the server must listen for TLS and has no configuration for it yet.
     pub fn change_for_listening(
         &'static self,
         settings: &'static Settings,
@@ -120,8 +121,8 @@ impl TlsKeeper {
         }
     }
 
-    /// Prepares TLS for an accepted connection. `None`: the connection is closed, because it cannot get TLS or too many
-    /// are in their handshake.
+    /// Prepares TLS for an accepted connection. `None`: the connection must be closed, because it cannot get TLS or too
+    /// many connections are in their handshake.
     pub fn admit(&self, settings: &Settings, is_secured: bool, socket: &Socket) -> Option<Admission> {
         if !is_secured {
             return Some(Admission::default());
@@ -158,7 +159,7 @@ impl TlsKeeper {
         self.configured.read().unwrap_or_else(PoisonError::into_inner).dialing.clone()
     }
 
-    /// Starts a thread that looks for changed files, while the settings ask for it.
+    /// Starts a thread that checks for changed files, while the settings ask for it.
     fn watch(&'static self, settings: &'static Settings) {
         if !settings.is_on(TLS_AUTO_RELOAD_INTERVAL) || self.is_watching.swap(true, Ordering::AcqRel) {
             return;
@@ -188,8 +189,8 @@ impl TlsKeeper {
     }
 }
 
-/// Called after a handshake. If the settings ask for it, the client becomes the user that its certificate names. False:
-/// it must be disconnected, because that user has too many connections.
+/// Called after a handshake. If the settings ask for it, the client becomes the user that its certificate names.
+/// Returns false if the client must be disconnected, because that user has too many connections.
 #[cold]
 pub fn greet(users: &Users, settings: &Settings, session: &mut Session, handshake: &Handshake) -> bool {
     if settings.is_on(TLS_AUTH_CLIENTS_USER)

@@ -1,7 +1,7 @@
-//! Clients of one thread that are checked repeatedly, because they do not take their output as fast as it comes, or
-//! have not completed their handshake.
+//! Tracks clients of one thread that must be checked repeatedly, because they read their output too slowly or have not
+//! completed their handshake.
 //!
-//! Not here: the limits, and what happens to clients that exceed them (`connections/bounds.rs` of the server).
+//! Not here: the limits, and the handling of clients that exceed them (`connections/bounds.rs` of the server).
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use proactor::ConnId;
 use settings::OutputLimit;
 use tls::Handshake;
 
-/// How long a client may leave `client-unread-bytes-max` of replies unread, in milliseconds.
+/// How long a client may leave more than `client-unread-bytes-max` of replies unread, in milliseconds.
 const UNREAD_MS_MAX: u64 = 60_000;
 
 /// See the head of this file.
@@ -17,13 +17,13 @@ const UNREAD_MS_MAX: u64 = 60_000;
 pub struct Watchlist {
     /// Clients above the soft limit of output.
     over_soft_limit: Vec<ConnId>,
-    /// Clients that are not served because they do not read their replies, and since when.
+    /// Clients that are not served because they do not read their replies, and the time since when.
     unread: Vec<(ConnId, u64)>,
-    /// Clients in their handshake, and since when.
+    /// Clients in their handshake, and the time since when.
     handshakes: Vec<(ConnId, u64, Arc<Handshake>)>,
 }
 
-/// What to do with a client that did not read its replies.
+/// The decision about a client that did not read its replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// It has read them: serve it again.
@@ -33,7 +33,7 @@ pub enum Verdict {
 }
 
 impl Watchlist {
-    /// Adds a client that does not read its replies. True if it is new.
+    /// Adds a client that does not read its replies. Returns true if it is new.
     pub fn add_unread(&mut self, conn: ConnId, now_ms: u64) -> bool {
         let is_new = !self.unread.iter().any(|(known, _)| *known == conn);
         if is_new {
@@ -42,7 +42,7 @@ impl Watchlist {
         is_new
     }
 
-    /// Takes out clients that are served again, because at most `enough_bytes` are unread, and clients that are to be
+    /// Takes out clients that are served again, because at most `enough_bytes` are unread, and clients that must be
     /// disconnected.
     pub fn judge_unread(
         &mut self,
@@ -65,7 +65,7 @@ impl Watchlist {
         judged
     }
 
-    /// Whether a client with so much output is to be disconnected at `now_ms`: it is above the hard limit, or has been
+    /// Whether a client with this much output must be disconnected at `now_ms`: it is above the hard limit, or has been
     /// above the soft limit since `since_ms` for too long.
     pub fn judge_output(
         &mut self,

@@ -1,18 +1,18 @@
-//! The load of one thread, and what its clients cost.
+//! Measures the load of one thread and the cost of its clients.
 //!
-//! Not here: what follows from it (`balance.rs`).
+//! Not here: the decisions that follow from them (`balance.rs`).
 
 use proactor::Clock;
 
 use crate::balance::Balance;
 
-/// The cost of receiving a request and sending its reply, beside the command.
+/// The cost of receiving a request and sending its reply, without the command.
 const SERVING_NS: u64 = 5_000;
 /// A client whose commands take longer than this is served apart from others.
 const SLOW_NS: u64 = 10_000_000;
 /// A round with fewer commands is not judged.
 const COMMANDS_MIN: u64 = 1_000;
-/// The longest time between two readings from which a rate may be computed.
+/// The longest time between two readings from which a rate is computed.
 const READING_NS_MAX: u64 = 1_000_000_000;
 
 /// See the head of this file.
@@ -26,7 +26,7 @@ pub struct Workload {
     taken: (u64, u64),
     /// The load at the last reading, in thousandths.
     busy: u32,
-    /// The same reading, or a later one for [`was_working`](Self::was_working).
+    /// The last reading for [`was_working`](Self::was_working), which may be later than `taken`.
     judged: (u64, u64),
     /// The last reading: the time, and the idle time of the processors.
     idle: Option<(u64, u64)>,
@@ -35,7 +35,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// For a thread that starts. `clock` is its clock.
+    /// Creates the state for a thread that starts. `clock` is its clock.
     pub fn new(clock: &Clock) -> Workload {
         Workload {
             balance: Balance::default(),
@@ -49,21 +49,22 @@ impl Workload {
         }
     }
 
-    /// The cost of serving a client once, if its commands took so many ticks of the clock.
+    /// The cost of serving a client once, if its commands took this many ticks of the clock.
     #[inline]
     pub fn cost(&self, ticks: u64) -> u64 {
         ticks + self.serving_ticks
     }
 
-    /// Whether a client whose commands took so long may have to be served apart from others: if it
+    /// Whether a client whose commands took this long may have to be served apart from others: if it also
     /// [was working](Self::was_working).
     #[inline]
     pub fn may_be_slow(&self, ticks: u64) -> bool {
         ticks >= self.slow_ticks
     }
 
-    /// Whether commands that took `took_ns` until now mostly used the processor, rather than waited for it. `taken_ns`: as
-    /// for [`busy`](Self::busy). An estimate: before these commands, the thread was as busy as at the last reading.
+    /// Whether commands that took `took_ns` until now mostly used the processor rather than waited for it. `taken_ns`
+    /// is as for [`busy`](Self::busy). This is an estimate: it assumes that the thread was as busy before these
+    /// commands as at the last reading.
     pub fn was_working(&mut self, took_ns: u64, now_ns: u64, taken_ns: u64) -> bool {
         let (before_ns, taken_before_ns) = std::mem::replace(&mut self.judged, (now_ns, taken_ns));
         let others_ns =
@@ -71,7 +72,7 @@ impl Workload {
         taken_ns.saturating_sub(taken_before_ns).saturating_sub(others_ns) >= SLOW_NS / 2
     }
 
-    /// The thread's load since the last call, in thousandths. `taken_ns`: its processor time up to now.
+    /// The thread's load since the last call, in thousandths. `taken_ns` is its processor time up to now.
     pub fn busy(&mut self, now_ns: u64, taken_ns: u64) -> u32 {
         let (before_ns, taken_before_ns) = std::mem::replace(&mut self.taken, (now_ns, taken_ns));
         let past_ns = now_ns.saturating_sub(before_ns).max(1);
@@ -92,8 +93,8 @@ impl Workload {
         }
     }
 
-    /// How much processor time was idle since the last call, in thousandths of one processor. `idle_ns`: the idle time
-    /// up to now. `None` if the last call is too long ago.
+    /// The processor time that was idle since the last call, in thousandths of one processor. `idle_ns` is the idle
+    /// time up to now. `None` if the last call was too long ago.
     pub fn idle(&mut self, now_ns: u64, idle_ns: u64) -> Option<u32> {
         let (before_ns, idle_before_ns) = self.idle.replace((now_ns, idle_ns))?;
         let past_ns = now_ns.saturating_sub(before_ns);
@@ -143,7 +144,7 @@ mod tests {
             workload.busy(1100 * MS, 40 * MS);
             workload
         };
-        // 50 ms later, of which the last 12 went to a command.
+        // 50 ms later; the last 12 of them went to a command.
         let was_working = |taken_ms: u64| workload().was_working(12 * MS, 1150 * MS, (40 + taken_ms) * MS);
         assert!(was_working(15 + 12), "it worked for all of the 12 ms");
         assert!(!was_working(15 + 1), "it worked for one of them");

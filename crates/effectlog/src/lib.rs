@@ -17,6 +17,14 @@
 //! Invariants: a record is complete or absent; two records that entered the same shard are in the order in which they
 //! did; an effect depends neither on the clock nor on randomness, only on the effects before it.
 //!
+//! Effects are commands of Redis 7.0 where possible. `RENAME`, `LMOVE` and `SUNIONSTORE` are stated as themselves,
+//! `FLUSHALL` and `SWAPDB` once, `SPOP` as `SREM`, relative expiries as absolute ones. Flags and cas numbers of memcached's
+//! items, which Redis does not know, are a command of Darter's (`DARTER.MARK`). While the log is off, nothing is recorded.
+//!
+//! Two tests check all of this: `crates/commands/tests/effects_replay.rs` replays the effects of random workloads into an
+//! empty store and compares `DEBUG DIGEST`. `crates/sim/tests/suite/effects_stream.rs` merges the records of many threads
+//! and sends the stream to a real redis-server, and to a server with other threads and shards.
+//!
 //! Not here: I/O, clocks, files. Who states effects: crate `command`.
 
 #![forbid(unsafe_code)]

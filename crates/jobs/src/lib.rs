@@ -30,6 +30,20 @@
 //! | `recovery/` | returns the jobs of Sidekiq processes that died |
 //! | `commands/` | the commands |
 //!
+//! The sets of leases and delays have the time at which each ends as score. They are recognized by name when they are
+//! created, like queues, so it does not matter whether a command, a snapshot, the journal or a primary created them. A
+//! replica ends no leases; its primary does. The keys beside a queue make it known as one, whatever its name
+//! (`Queues::know_jobs`). Each second their lengths are noted in its figures (`queues/jobs.rs`), so `QUEUE LIST`,
+//! `/metrics` and the console show them without entering a shard.
+//!
+//! A queue is limited while the key of its limit exists, which the database notes (`keyspace/queue`). Commands that take
+//! from a limited list ask how much room there is and count what they took in the same transaction
+//! (`command/store/limits.rs`). When a rate opens, the timers wake the waiters, which look for themselves whether there is
+//! something for them (`When::Finds`).
+//!
+//! The rules of `QUEUE PROMOTE` are a hash of each database. The thread at whose home it lies tells them to all other
+//! threads (`keyspace/queue/promotions.rs`).
+//!
 //! Not here: queues as such, which are lists from which jobs are popped in any way (`queues`).
 
 #![forbid(unsafe_code)]

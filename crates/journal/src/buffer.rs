@@ -1,6 +1,6 @@
-//! A buffer for writes past the system's cache, which must begin at a multiple of 4 KiB.
+//! A buffer for writes that bypass the system's cache. Such a buffer must begin at a multiple of 4 KiB.
 //!
-//! It is a vector with some spare bytes. The data begin at the first such address in it.
+//! It is a vector with some spare bytes. The data begin at the first suitable address in it.
 
 use heap::{Exempt, Exemption};
 use proactor::DIRECT_BYTES;
@@ -9,10 +9,10 @@ use proactor::DIRECT_BYTES;
 #[derive(Default)]
 pub(crate) struct Buffer {
     memory: Vec<u8>,
-    /// Where in `memory` the data begin.
+    /// The beginning of the data in `memory`.
     start: usize,
     len: usize,
-    /// It is as large as the largest write, and evictions are written as well.
+    /// It is as large as the largest write, and evictions are written, too, so it is exempt.
     #[expect(dead_code, reason = "that it is there counts")]
     exemption: Option<Exemption>,
 }

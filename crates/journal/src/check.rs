@@ -1,12 +1,12 @@
-//! The report of `--check-journal` about a folder.
+//! Checks a folder for `--check-journal` and reports the result.
 //!
-//! A check only reads and takes no lock, so it may look at a folder that a server is writing to. The log may grow while
-//! the check searches behind its end, and segments may disappear when the journal gets another base. So what looks like
-//! a torn tail or like damage is examined again:
+//! A check only reads and takes no lock, so it may run on a folder that a server is writing to. The log may grow while
+//! the check searches behind its end, and segments may disappear when the journal gets another base. So an apparent
+//! torn tail or damage is examined again:
 //!
-//! * If the frame counts now, the log has grown, and everything that existed when the check began was read.
-//! * If the manifest has another base, everything is read again from the new one.
-//! * Otherwise it is what it looks like.
+//! * If the frame counts now, the log has grown, and the check has read everything that existed when it began.
+//! * If the manifest has another base, the check reads everything again from the new one.
+//! * Otherwise the finding stands.
 //!
 //! Not here: whether the base can be loaded (`persistence`), and how damage is repaired (`repair.rs`).
 
@@ -21,10 +21,10 @@ use crate::reading::has_another_base;
 use crate::scan::{End, Rest, Scan, Scanned, Skipped, Verdict};
 use crate::segment::{Place, SegmentName};
 
-/// How often everything is read again because the journal has got another base.
+/// The number of times that everything is read again because the journal got another base.
 pub(crate) const BASES_MAX: usize = 5;
 
-/// What a check has found. It is displayed as lines of text.
+/// The findings of a check. They are displayed as lines of text.
 #[derive(Clone, Debug)]
 pub struct Report {
     manifest: Manifest,
@@ -43,7 +43,7 @@ struct SegmentReport {
     unix_ms: (u64, u64),
 }
 
-/// Reads the whole journal of a folder, and passes each slice to `watch`; slices are passed again if the journal gets
+/// Reads the whole journal of a folder and passes each slice to `watch`. Slices are passed again if the journal gets
 /// another base meanwhile.
 pub fn check(folder: &Folder, watch: &mut dyn FnMut(&Scanned)) -> Result<Report, Error> {
     for _ in 1..BASES_MAX {
@@ -68,7 +68,7 @@ fn check_once(folder: &Folder, watch: &mut dyn FnMut(&Scanned)) -> Result<Report
     Ok(Report { manifest, segments, rest, end, is_growing })
 }
 
-/// How a log ends that a server may be writing to, and whether one is.
+/// The end of a log that a server may be writing to, and whether a server is.
 pub(crate) fn end_of_live(scan: &mut Scan) -> Result<(End, bool), Error> {
     let mut end = scan.conclude()?;
     let is_growing =
@@ -97,7 +97,7 @@ fn note(scanned: &Scanned, segments: &mut Vec<SegmentReport>) {
 }
 
 impl Report {
-    /// How the log ends.
+    /// The end of the log.
     pub fn end(&self) -> &End {
         &self.end
     }
@@ -112,7 +112,7 @@ impl Report {
         self.is_growing
     }
 
-    /// What a start would do, in a line.
+    /// Describes in a line what a start would do.
     pub fn outlook(&self) -> String {
         let slices = self.end.place.last_slice().saturating_sub(self.manifest.base.slice);
         let loads = format!("a start loads {}", content(self.manifest.base.file.is_some(), slices));
@@ -135,7 +135,7 @@ impl Report {
     }
 }
 
-/// The content of a journal in words: a base, if it has one, and the number of slices behind it.
+/// Describes the content of a journal: a base, if it has one, and the number of slices after it.
 pub fn content(has_base: bool, slices: u64) -> String {
     let slices = count(slices, "slice");
     if has_base { format!("the base and {slices} behind it") } else { slices }
@@ -194,7 +194,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Date and time of day, in UTC.
+/// The date and the time of day, in UTC.
 pub fn time(unix_ms: u64) -> String {
     let (year, month, day) = date(unix_ms / 86_400_000);
     let seconds = unix_ms / 1_000 % 86_400;

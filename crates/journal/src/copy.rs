@@ -1,14 +1,14 @@
-//! Copies a journal into another one, which contains what a start would load and nothing else.
+//! Copies a journal into a new one with exactly the data that a start would load.
 //!
 //! ```text
 //!   base-<id>-5.rdb, …      ── copied ─────────▶ base-<new id>-5.rdb, …
 //!   slices behind the base  ── written again ──▶ journal-<new id>-1.seg, …
 //! ```
 //!
-//! The original is only read, without its lock, so a server may be writing to it. The copy contains what existed when
-//! it began, and some of what was added meanwhile. If the original gets another base, so that files disappear, the copy
-//! begins again. Until the copy is complete and durable, its manifest has another name, so a partial copy is never
-//! loaded.
+//! The original is only read, without its lock, so a server may be writing to it. The copy contains everything that
+//! existed when it began, and some of what was added meanwhile. If the original gets another base, so that files
+//! disappear, the copy starts over. Until the copy is complete and durable, its manifest has another name, so a partial
+//! copy is never loaded.
 
 use std::io;
 use std::path::Path;
@@ -42,23 +42,23 @@ pub struct Copying {
     pub tuning: Tuning,
 }
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Clone, Debug)]
 pub struct Copied {
     /// Whether there is a base.
     pub has_base: bool,
-    /// The number of slices of the original behind the base.
+    /// The number of slices of the original after the base.
     pub slices: u64,
-    /// An empty slice was added, to confirm the last one, which is not empty.
+    /// Whether an empty slice was added to confirm the last slice that is not empty.
     pub is_confirmed: bool,
-    /// How the original ends, or where it was cut.
+    /// The end of the original, or the place where it was cut.
     pub end: End,
-    /// What lies behind that end, and was left out.
+    /// The slices behind that end, which were left out.
     pub rest: Rest,
 }
 
 impl Copying {
-    /// Copies the journal in `from` to a folder without one, and passes each slice to `watch`.
+    /// Copies the journal in `from` to a folder without a journal, and passes each slice to `watch`.
     pub fn copy(
         &self,
         from: &Folder,
@@ -104,7 +104,7 @@ impl Copying {
         let (end, rest) = reading.end()?;
         journal.sync().map_err(in_files)?;
         if is_confirmed {
-            // It confirms the last one: damage to that is told from a torn tail then.
+            // It confirms the last slice, so that damage to that slice can be told from a torn tail.
             let (number, position) = writer.next();
             let slice = effectlog::Slice { number, position, db: None, payload: Vec::new() };
             append(&journal, &mut writer, &Scanned { slice, unix_ms: last_ms, segment: 0, offset: 0 })?;
@@ -116,8 +116,8 @@ impl Copying {
         Ok(Copied { has_base, slices, is_confirmed, end, rest })
     }
 
-    /// Copies the base with its further files; returns its new name. All of them are opened first: a base that is
-    /// replaced from then on is still whole.
+    /// Copies the base with its further files. Returns its new name. All files are opened first, so a base that is
+    /// replaced afterwards is still complete.
     fn copy_base(
         &self,
         from: &Folder,
@@ -134,7 +134,7 @@ impl Copying {
             let file = from.disk().open(&path, Open::Read).map_err(Error::io(&path, "open it"))?;
             sources.push((path, file, format!("{new}{}", &name[old.len()..])));
         }
-        // Some of its files may have been removed before they were listed, and nothing else would tell.
+        // Some of its files may have been removed before they were listed, which only this check detects.
         if reading.is_outdated()? {
             let (what, way_out) = ("the journal has another base by now", "copy it again");
             return Err(Error::new(ErrorKind::Damaged, &from.path().join(old), what, way_out));
@@ -162,7 +162,7 @@ fn in_files(trouble: Trouble) -> Error {
     trouble.error().expect("spares were prepared, and the log has come to the end of its base").clone()
 }
 
-/// Copies a file, replacing an existing one. Its bytes are durable, but not its name.
+/// Copies a file, replacing an existing one. Makes its bytes durable, but not its name.
 pub(crate) fn copy_file(disk: &Disk, from: &Path, to: &Path) -> Result<u64, Error> {
     let source = disk.open(from, Open::Read).map_err(Error::io(from, "open it"))?;
     copy_bytes(disk, (from, &source), to)

@@ -1,7 +1,7 @@
-//! The disk thread does what may take long, beside the log thread. It keeps spare segments ready, syncs once a second,
-//! and gives the journal a new base when a checkpoint is complete.
+//! The disk thread does the slow work, beside the log thread. It keeps spare segments ready, syncs once a second, and
+//! gives the journal a new base when a checkpoint is complete.
 //!
-//! Like the log thread it is a state machine that is stepped.
+//! Like the log thread, it is a state machine that its caller steps.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,18 +18,19 @@ use crate::manifest::Base;
 use crate::progress::{Progress, Refusal};
 use crate::writer::Policy;
 
-/// Between two syncs.
+/// The interval of syncs.
 const SYNC_MS: u64 = 1000;
-/// How soon it tries again to create a spare for which there was no space: meanwhile the log fills the remaining space.
+/// The delay before it tries again to create a spare for which there was no space. Meanwhile the log fills the
+/// remaining space.
 const RETRY_MS: u64 = 1000;
 
-/// Called when a write or a sync has failed: nothing more becomes durable.
+/// Called when a write or a sync has failed, so that nothing more becomes durable.
 pub type OnFailure = Arc<dyn Fn(&Trouble) + Send + Sync>;
 
-/// Called when a base was set, or could not be.
+/// Called when a base was set, or could not be set.
 pub type OnBase = Box<dyn FnOnce(Result<(), Trouble>) + Send>;
 
-/// Work that takes long.
+/// Slow work.
 pub type DiskWork = Box<dyn FnOnce() + Send>;
 
 enum DiskOrder {
@@ -56,8 +57,8 @@ struct NextBase {
 pub struct DiskOrders(Sender<DiskOrder>);
 
 impl DiskOrders {
-    /// This base is complete and durable. `then` is told whether the journal begins with it now. About so many bytes of
-    /// the stream before it are kept.
+    /// Sets this base, which is complete and durable. `then` is told whether the journal begins with it now. About
+    /// `backlog_bytes` of the stream before it are kept.
     pub fn set_base(&self, base: Base, backlog_bytes: u64, then: OnBase) {
         self.send(DiskOrder::Base(NextBase { base, backlog_bytes, then }));
     }
@@ -80,7 +81,7 @@ impl DiskOrders {
         self.send(DiskOrder::Spares(count));
     }
 
-    /// A spare was taken, so another one may have to be prepared.
+    /// Notes that a spare was taken, so that another one may have to be prepared.
     pub(crate) fn look(&self) {
         self.send(DiskOrder::Look);
     }
@@ -98,7 +99,7 @@ impl DiskOrders {
     }
 
     fn send(&self, order: DiskOrder) {
-        // One that has ended has said so.
+        // A thread that has ended has reported why.
         let _ = self.0.send(order);
     }
 }
@@ -110,25 +111,25 @@ pub struct DiskThread {
     orders: Receiver<DiskOrder>,
     on_failure: OnFailure,
     journal: Option<Journal>,
-    /// The number of spares that must be ready; if there is no space for them, commands that write are refused. The log
-    /// thread waits for the spares, or is writing to the last segment, which has room for what is in progress. 0: no
-    /// problem.
+    /// The number of spares that must be ready. If there is no space for them, commands that write are refused. The log
+    /// thread waits for the spares, or is writing to the last segment, which has room for what is in progress. 0: there
+    /// is no problem.
     wanted_spares: usize,
-    /// Why the last attempt to create a spare failed.
+    /// The reason why the last attempt to create a spare failed.
     no_room: Option<String>,
     bases: VecDeque<NextBase>,
-    /// A sync was requested.
+    /// Whether a sync was requested.
     is_asked: bool,
-    /// When it last synced, on the monotonic clock.
+    /// The time of its last sync, on the monotonic clock.
     synced_ms: u64,
-    /// No spare and no base is tried again before this time.
+    /// The time before which no spare and no base is tried again.
     retry_ms: u64,
     base_retry_ms: u64,
     is_stopping: bool,
 }
 
 impl DiskThread {
-    /// The thread, and the queue of its orders.
+    /// Creates the thread and the queue of its orders.
     pub fn new(progress: &Arc<Progress>, clock: &Clock, on_failure: OnFailure) -> (DiskOrders, DiskThread) {
         let (sender, orders) = std::sync::mpsc::channel();
         let thread = DiskThread {
@@ -164,7 +165,7 @@ impl DiskThread {
         }
     }
 
-    /// Does what there is to do, including at most one thing that blocks.
+    /// Does the work that there is, including at most one step that blocks.
     pub fn step(&mut self) -> Step {
         while let Ok(order) = self.orders.try_recv() {
             self.obey(order);
@@ -180,7 +181,7 @@ impl DiskThread {
         if self.is_stopping {
             return Step::Ended;
         }
-        // A sync that was due found nothing to do, so what is written from now on is a second old when this looks again.
+        // A sync that was due had nothing to do, so data written after it are at most a second old at the next check.
         let due_ms = [self.synced_ms + SYNC_MS, self.retry_ms, self.base_retry_ms];
         let due_ms = due_ms.into_iter().filter(|due_ms| *due_ms > now_ms).min();
         let wait_ms = due_ms.map_or(SYNC_MS, |due_ms| due_ms - now_ms);
@@ -192,7 +193,7 @@ impl DiskThread {
             DiskOrder::Run(work) => work(),
             DiskOrder::Open(journal) => {
                 self.journal = Some(journal);
-                // Those were for the one before it.
+                // Those were for the previous journal.
                 self.bases.clear();
                 self.no_room = None;
             }
@@ -291,7 +292,7 @@ impl DiskThread {
                     Err(trouble @ Trouble::Failed(_)) => Some(trouble.clone()),
                     _ => None,
                 };
-                // It may have left segments that can be used again.
+                // The previous base may have left segments that can be reused.
                 self.retry_ms = 0;
                 (next.then)(outcome);
                 if let Some(trouble) = failed {
@@ -302,7 +303,7 @@ impl DiskThread {
         true
     }
 
-    /// Nothing more becomes durable. Returns true, as something has happened.
+    /// Notes that nothing more becomes durable. Returns true, because something has happened.
     fn fail(&mut self, trouble: &Trouble) -> bool {
         self.journal = None;
         self.progress.set_refusal(Refusal::Failed, &trouble.to_string());

@@ -1,17 +1,17 @@
-//! What can be wrong with a journal's files: one line that says which file, where in it, what is wrong, and what to do.
-//! Also what each error means for the caller.
+//! The errors of a journal's files. Each is one line with the file, the place in it, the error, and what to do. Its
+//! kind tells the caller what it means.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Something is wrong with a file of the journal, or with its folder.
+/// An error in a file of the journal, or in its folder.
 #[derive(Clone, Debug, thiserror::Error)]
 pub struct Error {
     /// The file or folder.
     pub path: PathBuf,
-    /// The offset in the file, if it has a meaning.
+    /// The offset in the file, if that is meaningful.
     pub offset: Option<u64>,
     /// The kinds of errors that a program may want to distinguish.
     pub kind: ErrorKind,
@@ -80,8 +80,8 @@ impl Error {
         }
     }
 
-    /// Whether nothing can be written there for now, because the disk is full or only for reading: what is there can be
-    /// read all the same.
+    /// Whether nothing can be written there for now, because the disk is full or read-only. Existing data can still be
+    /// read.
     pub fn is_read_only(&self) -> bool {
         self.is_no_room() || self.kind == ErrorKind::Io(io::ErrorKind::ReadOnlyFilesystem)
     }
@@ -93,30 +93,30 @@ impl Error {
     }
 }
 
-/// Why something was not done.
+/// The reason why an operation was not done.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Trouble {
-    /// This many spare segments have to be ready. Nothing was written: prepare them, and try again.
+    /// This many spare segments must be ready. Nothing was written. Prepare them and try again.
     #[error("{needed} spare segments are needed")]
     NoSpare {
-        /// How many.
+        /// The number of spares.
         needed: usize,
     },
-    /// No spare segment could be created. Nothing has changed; try again when there may be space.
+    /// No spare segment could be created. Nothing has changed. Try again when there may be space.
     #[error("{0}")]
     NotReady(Error),
-    /// The log has not reached the end of the base yet: try again.
+    /// The log has not reached the end of the base yet. Try again.
     #[error("the journal has not written everything that the base contains")]
     Behind,
     /// A write or a sync has failed, now or before. Nothing more becomes durable, and nothing may be tried again. A
-    /// server that promises durability ends; another one begins a new journal ([`Data::Coming`](crate::Data::Coming))
-    /// and refuses writes until that has its base.
+    /// server that promises durability ends. Any other server begins a new journal
+    /// ([`Data::Coming`](crate::Data::Coming)) and refuses writes until that journal has its base.
     #[error("{0}")]
     Failed(Error),
 }
 
 impl Trouble {
-    /// The error about a file, if that is the trouble.
+    /// The error about a file, if there is one.
     pub fn error(&self) -> Option<&Error> {
         match self {
             Trouble::NotReady(error) | Trouble::Failed(error) => Some(error),

@@ -1,4 +1,4 @@
-//! The journal's folder: its files, which journal they belong to, and the lock that lets one server use it.
+//! Manages the journal's folder: its files, the journals they belong to, and the lock that lets one server use it.
 //!
 //! ```text
 //!   journal.manifest            what the journal consists of
@@ -10,11 +10,11 @@
 //!   temp-….rdb                  bases that are being written
 //! ```
 //!
-//! Files of a journal whose manifest is missing are never touched, because somebody may have lost it. What a crash
-//! leaves behind is named in the manifest (`former`) or in the pending one, or is a segment or base of the journal that
-//! its manifest does not list. Only such files are removed.
+//! Files of a journal whose manifest is missing are never touched: the manifest may have been lost by mistake. The
+//! remains of a crash are named in the manifest (`former`) or in the pending one, or are a segment or base of the
+//! journal that its manifest does not list. Only such files are removed.
 //!
-//! A [`Folder`] reads, also while a server runs. A [`LockedFolder`] belongs to this process.
+//! A [`Folder`] reads, even while a server runs. A [`LockedFolder`] belongs to this process.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -74,7 +74,7 @@ impl Folder {
         self.path.join(SegmentName { journal_id, number }.to_string())
     }
 
-    /// The bytes of a segment's file; 0 if there is none.
+    /// The length of a segment's file. 0 if there is none.
     pub fn segment_bytes(&self, journal_id: u64, number: u64) -> u64 {
         self.disk().info(&self.segment(journal_id, number)).map_or(0, |info| info.bytes)
     }
@@ -88,7 +88,7 @@ impl Folder {
         self.path.join(MANIFEST)
     }
 
-    /// Its contents. Anything uncertain, or of another program, is an error.
+    /// Determines its contents. Anything uncertain, or of another program, is an error.
     pub fn contents(&self) -> Result<Contents, Error> {
         if let Some(manifest) = self.manifest()? {
             return Ok(Contents::Journal(manifest));
@@ -165,12 +165,12 @@ impl Folder {
         Ok(Some(manifest))
     }
 
-    /// The manifest of a journal that has not replaced the folder's yet. One that cannot be read counts as none.
+    /// The manifest of a journal that has not replaced the folder's journal yet. An unreadable one is ignored.
     fn pending(&self) -> Option<Manifest> {
         Manifest::decode(&self.disk.read(&self.path.join(PENDING)).ok()?).ok()
     }
 
-    /// The names of all its files; none if it does not exist.
+    /// The names of all its files. Empty if it does not exist.
     pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
         let names = match self.disk.list(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -217,7 +217,7 @@ fn not_a_manifest(path: &Path, offset: usize, why: NotAManifest) -> Error {
     Error::new(kind, path, why.what(), way_out).at(offset as u64)
 }
 
-/// Which journal a file belongs to, by its name.
+/// The journal that a file belongs to, by its name.
 enum Owner {
     /// A segment or a base.
     Journal(u64),
@@ -268,16 +268,16 @@ impl std::ops::Deref for LockedFolder {
 }
 
 impl LockedFolder {
-    /// Reads the slices behind the base, so that the journal can be continued behind them
+    /// Reads the slices after the base, so that the journal can be continued after them
     /// ([`Journal::resume`](crate::Journal::resume)).
     ///
-    /// First it makes durable what earlier processes wrote, and drops the system's cache: after a failed sync the cache
-    /// contains data that the disk does not.
+    /// It first makes durable what earlier processes wrote, and drops the system's cache. After a failed sync, the
+    /// cache contains data that the disk does not have.
     pub fn recover(&self, manifest: &Manifest) -> Result<Scan, Error> {
         let last = manifest.segments.last().map(|start| start.number);
         for number in last.into_iter().chain(manifest.spares.iter().copied()) {
             let path = self.segment(manifest.id, number);
-            // Of one that is missing the scan has more to say.
+            // The scan reports more about a missing file.
             if self.disk.has(&path) {
                 let file = self.disk.open(&path, Open::Write);
                 file.and_then(|file| file.sync_and_forget()).map_err(Error::io(&path, "make it durable"))?;
@@ -286,7 +286,7 @@ impl LockedFolder {
         Scan::behind_base(self, manifest)
     }
 
-    /// Writes the next manifest, durably, under a temporary name. If that fails, nothing has changed.
+    /// Writes the next manifest durably under a temporary name. If that fails, nothing has changed.
     pub(crate) fn write_next_manifest(&self, manifest: &Manifest) -> Result<(), Error> {
         let path = self.path.join(NEXT);
         let write = || {
@@ -298,7 +298,7 @@ impl LockedFolder {
         write().map_err(Error::io(&path, "write it"))
     }
 
-    /// The manifest with the lengths that its segments have now. Those that are not there yet have none.
+    /// The manifest with the current lengths of its segments. Segments that do not exist yet have none.
     fn with_lengths(&self, manifest: &Manifest) -> io::Result<Manifest> {
         let mut lengths = BTreeMap::new();
         for number in manifest.numbers() {
@@ -311,7 +311,7 @@ impl LockedFolder {
         Ok(Manifest { lengths, ..manifest.clone() })
     }
 
-    /// Renames it, durably. If that fails, it is unknown which manifest a crash leaves.
+    /// Renames it durably. If that fails, it is unknown which manifest a crash leaves.
     pub(crate) fn put_manifest_in_place(&self, is_pending: bool) -> Result<(), Error> {
         let path = if is_pending { self.path.join(PENDING) } else { self.manifest_path() };
         self.disk.put_in_place(&self.path.join(NEXT), &path).map_err(Error::io(&path, "replace it"))
@@ -327,7 +327,7 @@ impl LockedFolder {
         self.disk.sync_directory(&self.path).map_err(Error::io(&self.path, "make the folder's names durable"))
     }
 
-    /// Removes what earlier runs have left behind: the files that `manifest`, the current one, does not need.
+    /// Removes the remains of earlier runs: files that `manifest`, the current one, does not need.
     ///
     /// No base may be in the making meanwhile.
     pub(crate) fn remove_leftovers(&self, manifest: Option<&Manifest>) -> Result<(), Error> {
@@ -342,7 +342,7 @@ impl LockedFolder {
         for name in self.names()?.into_iter().filter(|name| goes(name)) {
             self.remove(&name)?;
         }
-        // The last one: it says whose the others are.
+        // This file is last, because it names the owner of the others.
         if self.disk.has(&self.path.join(PENDING)) {
             self.sync_names()?;
             self.remove(PENDING)?;
@@ -350,12 +350,12 @@ impl LockedFolder {
         Ok(())
     }
 
-    /// Removes the journal, as a snapshot contains its data. If that is interrupted, the rest is removed when the next
-    /// journal begins.
+    /// Removes the journal, because a snapshot contains its data. If this is interrupted, the rest is removed when the
+    /// next journal begins.
     pub fn retire(&self) -> Result<(), Error> {
         let Some(manifest) = self.manifest()? else { return Ok(()) };
         self.remove_leftovers(Some(&manifest))?;
-        // What is gone stays gone when no manifest says any more whose it was.
+        // A removed file must not reappear after the last manifest that names its owner is gone.
         self.sync_names()?;
         let (path, pending) = (self.manifest_path(), self.path.join(PENDING));
         self.disk.rename(&path, &pending).map_err(Error::io(&path, "rename it"))?;
@@ -372,7 +372,7 @@ impl LockedFolder {
                 self.remove(&name)?;
             }
         }
-        // The last one: it may be what says whose the others are.
+        // This file is last, because it may name the owner of the others.
         if self.disk.has(&self.path.join(PENDING)) {
             self.sync_names()?;
             self.remove(PENDING)?;
@@ -386,7 +386,7 @@ impl LockedFolder {
         self.path.join(format!("{name}.cut-{}", manifest.term))
     }
 
-    /// Renames all segments that are not kept, and keeps a copy of the manifest; returns their new paths.
+    /// Renames all segments that are not kept, and keeps a copy of the manifest. Returns their new paths.
     pub(crate) fn set_aside(
         &self,
         manifest: &Manifest,
@@ -399,7 +399,7 @@ impl LockedFolder {
             let path = self.segment(manifest.id, number);
             let mut aside = self.aside(&path, manifest);
             if self.disk.has(&path) {
-                // After a crash in the middle of this, what is there is not what was set aside then.
+                // After a crash during this, existing names belong to another attempt.
                 while self.disk.has(&aside) {
                     aside.as_mut_os_string().push(".more");
                 }
@@ -427,7 +427,7 @@ impl LockedFolder {
     }
 }
 
-/// Whether a journal needs a file that has its id.
+/// Whether a journal needs a file with its id.
 fn needs(manifest: &Manifest, name: &str) -> bool {
     if let Ok(SegmentName { number, .. }) = name.parse() {
         return manifest.spares.contains(&number)

@@ -18,11 +18,11 @@
 //!   88  the payload, and zeros up to a multiple of 4 KiB
 //! ```
 //!
-//! Numbers are little-endian. The head's checksum covers those of the payload and of the frame before, so a frame
-//! counts only behind exactly the frames behind which it was written. Frames begin at multiples of 4 KiB, so a sector
-//! with a durable frame is never written again.
+//! Numbers are little-endian. The head's checksum covers the checksums of the payload and of the frame before, so a
+//! frame counts only after exactly the frames after which it was written. Frames begin at multiples of 4 KiB, so a
+//! sector with a durable frame is never written again.
 //!
-//! Not here: where frames are (`segment.rs`), and which of them count (`scan.rs`).
+//! Not here: the places of frames (`segment.rs`), and which of them count (`scan.rs`).
 
 use proactor::DIRECT_BYTES;
 
@@ -31,9 +31,9 @@ use crate::checksum::crc64;
 
 /// Frames begin at multiples of this, and are padded to one.
 pub const BLOCK_BYTES: usize = DIRECT_BYTES;
-/// Bytes of a frame before its payload.
+/// The length of a frame before its payload.
 pub const HEAD_BYTES: usize = 88;
-/// The longest payload; a longer slice has several frames.
+/// The longest payload. A longer slice has several frames.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
 const MAGIC: &[u8; 8] = b"DARTERJ1";
@@ -42,7 +42,7 @@ const LAST: u16 = 2;
 const NO_DB: u16 = u16::MAX;
 const CHECKED_BYTES: usize = HEAD_BYTES - 8;
 
-/// The head of a frame, without the numbers that are computed from the payload: see the head of this file.
+/// The head of a frame, without the numbers that are computed from the payload. The head of this file shows its layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame {
     /// The journal that it belongs to.
@@ -53,7 +53,7 @@ pub struct Frame {
     pub is_first: bool,
     /// Whether its slice ends with it.
     pub is_last: bool,
-    /// The database that is selected before the slice; below 65,535.
+    /// The database selected before the slice; below 65,535.
     pub db: Option<u32>,
     /// The number of its slice.
     pub slice: u64,
@@ -61,7 +61,7 @@ pub struct Frame {
     pub position: u64,
     /// The last slice that was known to be durable when the frame was built.
     pub durable_slice: u64,
-    /// When it was built, in milliseconds since 1970.
+    /// The time at which it was built, in milliseconds since 1970.
     pub unix_ms: u64,
     /// The tag of the stream's id, see `manifest.rs`.
     pub stream_tag: u32,
@@ -69,12 +69,12 @@ pub struct Frame {
     pub before: u64,
 }
 
-/// The head of a frame, as it was read.
+/// The head of a frame that was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
     /// Its fields.
     pub frame: Frame,
-    /// Bytes of its payload.
+    /// The length of its payload.
     pub payload_bytes: usize,
     /// Checksum of its payload.
     pub payload_checksum: u64,
@@ -82,7 +82,7 @@ pub struct Head {
     pub checksum: u64,
 }
 
-/// Why some bytes are not the head of a frame.
+/// The reason why some bytes are not the head of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoFrame {
     /// They do not begin with the magic number.
@@ -93,13 +93,13 @@ pub enum NoFrame {
     Field(&'static str),
 }
 
-/// Bytes that a frame takes in a segment.
+/// The length of a frame in a segment.
 pub fn padded_bytes(payload_bytes: usize) -> usize {
     (HEAD_BYTES + payload_bytes).next_multiple_of(BLOCK_BYTES)
 }
 
 impl Frame {
-    /// Appends the frame with this payload, padded, to `buffer`; returns the checksum of its head.
+    /// Appends the frame with this payload, padded, to `buffer`. Returns the checksum of its head.
     pub(crate) fn encode(&self, payload: &[u8], buffer: &mut Buffer) -> u64 {
         assert!(payload.len() <= PAYLOAD_BYTES_MAX, "a longer slice has several frames");
         let mut head = [0; HEAD_BYTES];
@@ -144,7 +144,7 @@ impl Frame {
 }
 
 impl Head {
-    /// The head at the beginning of `bytes`. Its payload is not checked.
+    /// Decodes the head at the beginning of `bytes`. Its payload is not checked.
     pub fn decode(bytes: &[u8; HEAD_BYTES]) -> Result<Head, NoFrame> {
         let mut rest = &bytes[..];
         if take(&mut rest) != *MAGIC {

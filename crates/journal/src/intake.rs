@@ -1,18 +1,19 @@
-//! The intake: closes slices of what threads commit, and keeps them for replicas and for the log thread.
+//! Closes slices of the changes that threads commit, and keeps them for replicas and for the log thread.
 //!
 //! ```text
 //!   threads ──lanes──▶ collector ──▶ closed slices ──▶ the log thread, which writes them
 //!                                        └──▶ backlog, read by replicas
 //! ```
 //!
-//! The log thread closes what it writes next. Whoever has to know where the stream ends closes the open slice himself
-//! ([`Intake::position`]): the log thread may be in a write, and a position that lacks acknowledged changes would make a
-//! replica that has reached it look as if it had everything. Both hold one lock, never while they write.
+//! The log thread closes the slices that it writes next. A thread that must know the end of the stream closes the open
+//! slice itself ([`Intake::position`]), because the log thread may be in a write. A position that lacks acknowledged
+//! changes would be wrong: a replica that has reached it would seem to have everything. Both threads use one lock, and
+//! never hold it during a write.
 //!
-//! Orders come here first. What concerns only the readers of the stream happens as soon as the slice before it is
-//! closed, whether or not that is written.
+//! Orders come here first. A change that concerns only the readers of the stream happens as soon as the slice before it
+//! is closed, whether that slice is written or not.
 //!
-//! Not here: writing, and what changes between two journals (`log_thread.rs`).
+//! Not here: writing, and the changes between two journals (`log_thread.rs`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -25,10 +26,10 @@ use heap::{Exempt, Exemption};
 use crate::log_thread::Order;
 use crate::progress::Progress;
 
-/// Payloads that are kept for slices to come, and of what size.
+/// The number and the size of payloads that are kept for later slices.
 const SPARE_PAYLOADS: usize = 16;
 const SPARE_PAYLOAD_BYTES_MAX: usize = 1 << 20;
-/// Bytes of closed slices that are written at a time.
+/// The bytes of closed slices that are written at a time.
 const BATCH_BYTES: usize = 2 << 20;
 
 /// See the head of this file.
@@ -46,12 +47,12 @@ struct State {
     obeyed: Receiver<Order>,
     /// Orders for the log thread.
     orders: VecDeque<Order>,
-    /// Changes for the readers of the stream, and behind which slice.
+    /// Changes for the readers of the stream, with the slices after which they happen.
     turns: VecDeque<(u64, Turn)>,
-    /// Closed, and not yet taken to be written.
+    /// Closed slices that have not been taken to be written.
     closed: VecDeque<SharedSlice>,
     closed_bytes: usize,
-    /// The same, and what was taken and is not written.
+    /// The bytes of closed slices that are not written, whether they have been taken or not.
     unwritten_bytes: usize,
     spare_payloads: Vec<Vec<u8>>,
     spare_bytes: usize,
@@ -65,24 +66,25 @@ enum Turn {
     Copy(u64, u64),
 }
 
-/// What the log thread has to know before it takes anything.
+/// Facts that the log thread must know before it takes slices.
 pub(crate) struct Outlook {
     /// The number of the next slice to close.
     pub(crate) next: u64,
-    /// There is something to take already, or readers of the stream wait for a change.
+    /// Whether slices can be taken already, or readers of the stream wait for a change.
     pub(crate) is_awaited: bool,
 }
 
-/// What became of the log thread's wish for slices.
+/// The outcome of taking slices.
 pub(crate) struct Taken {
-    /// A committing thread was in the way.
+    /// Whether a committing thread was in the way.
     pub(crate) is_busy: bool,
-    /// Something waits that was not taken.
+    /// Whether slices are left that were not taken.
     pub(crate) has_more: bool,
 }
 
 impl Intake {
-    /// For what `collector` takes out of `log`. Slices go into `backlog` if the orders say so.
+    /// Creates the intake of the records that `collector` takes out of `log`. Slices go into `backlog` if the orders
+    /// say so.
     pub fn new(
         (log, collector, backlog): (&Arc<Log>, Collector, &Arc<Backlog>),
         progress: &Arc<Progress>,
@@ -105,7 +107,7 @@ impl Intake {
         Arc::new(Intake { log: Arc::clone(log), progress: Arc::clone(progress), state: Mutex::new(state) })
     }
 
-    /// The position at the end of the stream: everything that was acknowledged before this call is before it.
+    /// The position at the end of the stream. Everything that was acknowledged before this call is before it.
     pub fn position(&self) -> u64 {
         let mut state = self.lock();
         state.hear();
@@ -114,7 +116,7 @@ impl Intake {
         while self.log.has_pending() && state.collector.next() <= open {
             match state.close(&self.log, &self.progress, false) {
                 Closing::Done(_) => has_closed = true,
-                // That takes a thread no time, unless it has lost its core.
+                // A commit takes no time unless its thread has lost its core.
                 Closing::Busy => std::thread::yield_now(),
                 Closing::Nothing => break,
             }
@@ -128,7 +130,7 @@ impl Intake {
         position
     }
 
-    /// Whether the log thread has something to take.
+    /// Whether the log thread can take something.
     pub fn has_work(&self) -> bool {
         self.log.has_pending() || self.progress.counts.taken_bytes.load(Ordering::Acquire) > 0
     }
@@ -146,13 +148,13 @@ impl Intake {
         Outlook { next: state.collector.next(), is_awaited }
     }
 
-    /// Bytes of closed slices that are not written.
+    /// The bytes of closed slices that are not written.
     pub(crate) fn unwritten_bytes(&self) -> u64 {
         self.lock().unwritten_bytes as u64
     }
 
-    /// Closes slices and adds them to `batch`, none behind `last`. If there is nothing, and `may_be_empty` says so of
-    /// the next slice, that one is closed although it is empty.
+    /// Closes slices and adds them to `batch`, but none after `last`. An empty slice is closed only if there is no
+    /// other and `may_be_empty` allows it.
     pub(crate) fn take(
         &self,
         last: Option<u64>,
@@ -186,12 +188,12 @@ impl Intake {
         Taken { is_busy, has_more: !state.closed.is_empty() || self.log.has_pending() }
     }
 
-    /// What was taken is written, or need not be.
+    /// Notes that the taken slices are written, or need not be.
     pub(crate) fn note_written(&self, batch: &mut Vec<SharedSlice>) {
         let mut state = self.lock();
         state.unwritten_bytes -= batch.iter().map(|slice| slice.payload.len()).sum::<usize>();
         state.note_taken(&self.progress, 0);
-        // Nothing must count between being a slice and being spare.
+        // The memory must not count between being a slice and being spare.
         heap::at_once(|| {
             while let Some(slice) = batch.pop() {
                 if let Some(payload) = slice.into_payload() {
@@ -203,8 +205,9 @@ impl Intake {
         });
     }
 
-    /// A journal that goes on with slice `first` at `position` is taken up behind slice `last`, everything up to which
-    /// was taken; or, if the stream is beyond that already, where the stream is. Returns that place.
+    /// Attaches a journal that continues with slice `first` at `position`. It takes up the stream after slice `last`,
+    /// up to which everything was taken; or, if the stream is beyond that already, at the stream's current place.
+    /// Returns the place.
     pub(crate) fn begin(&self, last: u64, (first, position): (u64, u64)) -> (u64, u64) {
         let mut state = self.lock();
         if let Some(slice) = state.closed.front() {
@@ -225,7 +228,7 @@ impl Intake {
 }
 
 impl State {
-    /// Hears orders.
+    /// Receives orders.
     fn hear(&mut self) {
         while let Ok(order) = self.obeyed.try_recv() {
             match order {
@@ -265,21 +268,21 @@ impl State {
         }
     }
 
-    /// Whether the next slice is none behind `last`.
+    /// Whether the next slice is not after `last`.
     fn may_close(&mut self, last: Option<u64>) -> bool {
         self.turn_over();
         last.is_none_or(|last| self.collector.next() <= last)
     }
 
     /// Closes the next slice. Replicas may have it at once: it does not matter whether they or the disk get it first.
-    /// Nothing of it counts against `maxmemory`, neither before, as records, nor afterwards.
+    /// It never counts against `maxmemory`, neither before, as records, nor afterwards.
     fn close(&mut self, log: &Log, progress: &Progress, may_be_empty: bool) -> Closing {
         heap::at_once(|| self.close_next(log, progress, may_be_empty))
     }
 
     fn close_next(&mut self, log: &Log, progress: &Progress, may_be_empty: bool) -> Closing {
         self.turn_over();
-        // What waits may be asked at any time, and is never said to be less than it is.
+        // The amount may be read at any time, and must never be too small.
         self.note_taken(progress, log.pending_bytes());
         let (spares, spare_bytes) = (&mut self.spare_payloads, &mut self.spare_bytes);
         let take = || {
@@ -295,7 +298,7 @@ impl State {
             let mut kept_for = Exempt::Journal;
             if self.is_streaming {
                 kept_for = Exempt::Stream;
-                // It stays for a while, in no more memory than it has bytes.
+                // The slice stays for a while, so it gets exactly the memory that it needs.
                 let exact = slice.payload.clone();
                 self.keep_spare(std::mem::replace(&mut slice.payload, exact));
             }
@@ -310,7 +313,7 @@ impl State {
         closing
     }
 
-    /// Records how much of closed slices is unwritten, including what may be taken in a moment.
+    /// Records how many bytes of closed slices are unwritten, including those that may be taken in a moment.
     fn note_taken(&self, progress: &Progress, soon_bytes: u64) {
         let taken_bytes = self.unwritten_bytes as u64 + soon_bytes;
         progress.counts.taken_bytes.store(taken_bytes, Ordering::Release);
@@ -321,7 +324,7 @@ impl State {
         if self.spare_payloads.len() < SPARE_PAYLOADS {
             payload.clear();
             payload.shrink_to(SPARE_PAYLOAD_BYTES_MAX);
-            // Not the size of the block, which depends on the thread that asks.
+            // The size of the block would depend on the thread that asks.
             self.spare_bytes += payload.capacity();
             self.spare_payloads.push(payload);
         }

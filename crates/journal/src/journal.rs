@@ -1,4 +1,4 @@
-//! An open journal: its segments, its manifest, and how much of it is durable. All threads share it.
+//! An open journal: its segments, its manifest, and how far it is durable. All threads share it.
 //!
 //! ```text
 //!   log thread     Writer ──takes a spare──▶ in use: segments, spares, what is not synced   (a lock for moments)
@@ -6,14 +6,15 @@
 //!   checkpoint     set_base ───────────────▶
 //! ```
 //!
-//! * A spare segment is allocated, or was used before; its name is made durable; the manifest that lists it is made
-//!   durable; only then may the log continue in it. So every segment that the log uses is listed.
+//! * A spare segment is allocated, or was used before. Then its name is made durable, and then the manifest that lists
+//!   it. Only then may the log continue in it. So the manifest lists every segment that the log uses.
 //! * A segment is removed only when a manifest that does not list it is durable.
-//! * Nothing is reported durable before the sync of it and of everything before it has succeeded. After one failure
-//!   nothing is.
+//! * Data are reported durable only when a sync of them and of everything before has succeeded. After one failure,
+//!   nothing more is reported durable.
 //! * The thread that writes never takes the lock that is held during I/O.
 //!
-//! Not here: how a journal begins (`life.rs`), frames and their order (`writer.rs`), and when to do what.
+//! Not here: the beginning of a journal (`life.rs`), frames and their order (`writer.rs`), and the times of these
+//! operations.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -73,9 +74,9 @@ pub(crate) struct Shared {
 /// The state that the log thread uses.
 #[derive(Debug)]
 struct InUse {
-    /// How the log writes.
+    /// The policy by which the log writes.
     policy: Policy,
-    /// Oldest first; the last one is being written.
+    /// The segments, oldest first. The last one is being written.
     segments: Vec<SegmentStart>,
     spares: VecDeque<u64>,
     /// The bytes of each of them.
@@ -83,17 +84,17 @@ struct InUse {
     /// Segments that may have unsynced data, oldest first. The last one is being written, unless its writes need no
     /// sync.
     unsynced: Vec<Arc<SegmentFile>>,
-    /// The manifest on the disk, for callers that cannot wait while another one is written.
+    /// The manifest on disk, for callers that cannot wait while another one is written.
     listed: Arc<Manifest>,
-    /// As in the manifest.
+    /// The base, as in the manifest.
     base: Base,
-    /// What is on the disk before this position cannot be read.
+    /// The position before which data on disk cannot be read.
     readable_from: u64,
     is_pending: bool,
     failure: Option<Error>,
 }
 
-/// What is on the disk.
+/// The state on disk.
 #[derive(Debug)]
 struct Kept {
     manifest: Manifest,
@@ -132,7 +133,7 @@ impl Journal {
         if self.0.has_failed.load(Ordering::Acquire) { locked(&self.0.in_use).failure.clone() } else { None }
     }
 
-    /// Its figures. This never waits.
+    /// Its figures. Never waits.
     pub fn facts(&self) -> Facts {
         let in_use = locked(&self.0.in_use);
         Facts {
@@ -146,19 +147,18 @@ impl Journal {
         }
     }
 
-    /// Makes durable what was written before; returns the last durable slice. Any thread may call it while another one
-    /// writes.
+    /// Makes everything that was written durable. Returns the last durable slice. Any thread may call this while
+    /// another one writes.
     pub fn sync(&self) -> Result<u64, Trouble> {
         self.0.sync()
     }
 
-    /// How many segments are ready behind the one in use.
+    /// The number of segments that are ready after the one in use.
     pub fn spare_count(&self) -> usize {
         locked(&self.0.in_use).spares.len()
     }
 
-    /// The first position in the stream from which on segments can be read: where the oldest one begins, if none is
-    /// damaged.
+    /// The first position of the stream that segments can provide: the beginning of the oldest one, if none is damaged.
     pub fn first_position(&self) -> u64 {
         let in_use = locked(&self.0.in_use);
         in_use.segments[0].place.position.max(in_use.readable_from)
@@ -168,7 +168,7 @@ impl Journal {
         self.0.written_position.load(Ordering::Acquire)
     }
 
-    /// Something that was written before this position cannot be read any more.
+    /// Notes that data before this position cannot be read any more.
     pub(crate) fn note_unreadable(&self, position: u64) {
         let mut in_use = locked(&self.0.in_use);
         in_use.readable_from = in_use.readable_from.max(position);
@@ -179,15 +179,15 @@ impl Journal {
         (self.first_position()..=self.written_position()).contains(&position)
     }
 
-    /// Writes to a file of its own what is durable. For a thread that may wait.
+    /// Writes the last durable slice to a file of its own. For a thread that may wait.
     pub(crate) fn mark(&self) {
         let shared = &*self.0;
         let mark = Mark { term: shared.term, slice: shared.durable_slice() };
-        // Without it a start knows less, and nothing else goes wrong.
+        // If this fails, the next start knows less, with no other effect.
         let _ = locked(&shared.marker).write(&shared.folder, shared.id, mark);
     }
 
-    /// The same durably, because nothing more will be written.
+    /// Writes the last durable slice durably, because nothing more will be written.
     pub fn seal(&self) {
         self.mark();
         let _ = locked(&self.0.marker).sync(&self.0.folder, self.0.id);
@@ -204,7 +204,7 @@ impl Journal {
         Error::new(ErrorKind::Later, &self.0.folder.manifest_path(), what, "raise repl-backlog-size")
     }
 
-    /// Creates one spare segment, if fewer than `wanted` (or the usual number) are ready; returns whether it did. For a
+    /// Creates one spare segment if fewer than `wanted` (or the usual number) are ready. Returns whether it did. For a
     /// thread that may wait.
     pub fn prepare_spare(&self, wanted: usize) -> Result<bool, Trouble> {
         let shared = &*self.0;
@@ -225,23 +225,23 @@ impl Journal {
         Ok(true)
     }
 
-    /// The stream has this id from that position on. The manifest says so when this returns, or as soon as one can be
-    /// written. For a thread that may wait.
+    /// Records the id of the stream from its position on. The manifest has the id when this returns, or as soon as one
+    /// can be written. For a thread that may wait.
     pub fn name_stream(&self, stream: Stream) -> Result<(), Trouble> {
         let shared = &*self.0;
         let mut kept = locked(&shared.kept);
         shared.check()?;
         kept.manifest.stream = Some(stream);
         if kept.is_pending {
-            // It comes with the base.
+            // The manifest with the base will have it.
             return Ok(());
         }
         let manifest = shared.manifest(&kept, None, None);
         shared.write_manifest(&mut kept, manifest)
     }
 
-    /// The base is complete and durable under its name. Slices up to its own are no longer needed, except for about the
-    /// last `backlog_bytes` of the stream. The previous base is removed.
+    /// Sets a base that is complete and durable under its name. Slices up to its own are no longer needed, except for
+    /// about the last `backlog_bytes` of the stream. Removes the previous base.
     pub fn set_base(&self, base: &Base, backlog_bytes: u64) -> Result<(), Trouble> {
         let shared = &*self.0;
         shared.check()?;
@@ -252,7 +252,7 @@ impl Journal {
             shared.sync()?;
         }
         let mut kept = locked(&shared.kept);
-        // The base's name, before a manifest has it.
+        // The base's name must be durable before a manifest has it.
         sync_names(&shared.folder).map_err(|error| shared.fail(error))?;
         let former = kept.manifest.former.clone();
         let old_base = kept.manifest.base.file.clone().filter(|old| Some(old) != base.file.as_ref());
@@ -268,7 +268,7 @@ impl Journal {
         let was_pending = std::mem::replace(&mut kept.is_pending, false);
         shared.write_manifest(&mut kept, manifest).inspect_err(|_| kept.is_pending = was_pending)?;
         shared.free(&mut kept, &dropped);
-        // What cannot be removed now is removed at the next start.
+        // A file that cannot be removed now is removed at the next start.
         if was_pending {
             let _ = shared.remove_former(&mut kept, &former);
         }
@@ -280,7 +280,7 @@ impl Journal {
 }
 
 impl Shared {
-    /// The journal with this manifest, whose last segment is empty.
+    /// Creates the journal with this manifest, whose last segment is empty.
     pub(crate) fn new(
         folder: Arc<LockedFolder>,
         tuning: Tuning,
@@ -332,7 +332,7 @@ impl Shared {
         Err(Trouble::Failed(failure.expect("what has failed is known")))
     }
 
-    /// From now on nothing more becomes durable.
+    /// Notes that nothing more becomes durable.
     pub(crate) fn fail(&self, error: Error) -> Trouble {
         let mut in_use = locked(&self.in_use);
         let first = in_use.failure.get_or_insert(error).clone();
@@ -349,8 +349,8 @@ impl Shared {
         self.durable_slice.load(Ordering::Acquire)
     }
 
-    /// The journal begins at this place. The manifest that says so is written with the base, and does not count before
-    /// that.
+    /// Makes the journal begin at this place. The manifest that says so is written with the base, and does not count
+    /// before.
     pub(crate) fn begin_at(&self, place: Place) {
         let mut in_use = locked(&self.in_use);
         assert!(in_use.is_pending, "what its slices are applied to is there, and ends elsewhere");
@@ -362,8 +362,8 @@ impl Shared {
         self.durable_slice.store(place.last_slice(), Ordering::Release);
     }
 
-    /// Everything up to `slice`, whose end has this position in the stream, was written; it is durable if nothing
-    /// before it is unsynced.
+    /// Reports that everything up to `slice`, whose end has this position in the stream, was written. It is durable if
+    /// nothing before it is unsynced.
     pub(crate) fn report(&self, slice: u64, position: u64, is_durable: bool) {
         self.written_position.store(position, Ordering::Release);
         self.written_slice.store(slice, Ordering::Release);
@@ -374,7 +374,7 @@ impl Shared {
 
     pub(crate) fn sync(&self) -> Result<u64, Trouble> {
         self.check()?;
-        // What is written after this may be synced or not.
+        // Data written after this may be synced or not.
         let written = self.written_slice.load(Ordering::Acquire);
         let unsynced = locked(&self.in_use).unsynced.clone();
         let Some(last) = unsynced.last() else { return Ok(self.durable_slice()) };
@@ -386,7 +386,7 @@ impl Shared {
             synced.map_err(|error| self.fail(error))?;
         }
         self.check()?;
-        // The last one may have been written to meanwhile.
+        // The last segment may have been written to meanwhile.
         let is_done = |segment: &Arc<SegmentFile>| {
             !Arc::ptr_eq(segment, last) && unsynced.iter().any(|synced| Arc::ptr_eq(synced, segment))
         };
@@ -415,22 +415,23 @@ impl Shared {
         Some(start)
     }
 
-    /// Writes to this segment are not durable before a sync.
+    /// Notes that writes to this segment need a sync to be durable.
     pub(crate) fn add_unsynced(&self, segment: &Arc<SegmentFile>) {
         locked(&self.in_use).unsynced.push(Arc::clone(segment));
     }
 
-    /// The log writes in this way from now on.
+    /// Sets the policy by which the log writes.
     pub(crate) fn note_policy(&self, policy: Policy) {
         locked(&self.in_use).policy = policy;
     }
 
-    /// Everything written is synced, and later writes need no sync.
+    /// Notes that everything written is synced and later writes need no sync.
     pub(crate) fn forget_unsynced(&self) {
         locked(&self.in_use).unsynced.clear();
     }
 
-    /// Creates the next segment, with a durable name; returns its number. `wanted`: how many spares the log waits for.
+    /// Creates the next segment, with a durable name. Returns its number. `wanted` is the number of spares that the log
+    /// waits for.
     fn make_spare(&self, kept: &mut Kept, wanted: usize) -> Result<u64, Trouble> {
         let number = kept.number_max + 1;
         let path = self.folder.segment(self.id, number);
@@ -460,7 +461,7 @@ impl Shared {
     /// The manifest for the segments in use, with this base or the current one.
     fn manifest(&self, kept: &Kept, base: Option<&Base>, unlisted: Option<u64>) -> Manifest {
         let in_use = locked(&self.in_use);
-        // Not that of the last manifest: a journal that is pending may have begun elsewhere since.
+        // The base of the last manifest would be wrong: a pending journal may have begun elsewhere since.
         let base = base.unwrap_or(&in_use.base).clone();
         let durable = self.durable_slice();
         let is_durable_before = |start: &&SegmentStart| {
@@ -471,7 +472,7 @@ impl Shared {
             in_use.segments.iter().take_while(is_durable_before).copied().collect();
         let rest = in_use.segments[segments.len()..].iter().map(|start| start.number);
         let spares = rest.chain(in_use.spares.iter().copied()).chain(unlisted).collect();
-        // They are found when it is written.
+        // The lengths are determined when the manifest is written.
         let lengths = BTreeMap::new();
         Manifest { base, segments, spares, lengths, ..kept.manifest.clone() }
     }
@@ -501,10 +502,10 @@ impl Shared {
         write().map_err(Error::io(&path, "write it"))
     }
 
-    /// These segments are no longer needed: some are kept for reuse, the others are removed.
+    /// Frees these segments: some are kept for reuse, the others are removed.
     fn free(&self, kept: &mut Kept, numbers: &[u64]) {
         let mut in_use = locked(&self.in_use);
-        // The log will be about as long again: half of it is ready then.
+        // The log will be about as long again. Half of that stays ready.
         let mut kept_bytes_left = in_use.log_bytes() / 2;
         in_use.segments.retain(|start| !numbers.contains(&start.number));
         let sizes: Vec<u64> = numbers.iter().map(|number| in_use.sizes.remove(number).unwrap_or(0)).collect();
@@ -516,7 +517,7 @@ impl Shared {
                 kept_bytes_left -= bytes;
                 kept.free.push(name);
             } else if !kept.free.contains(&name) {
-                // What cannot be removed now is removed at the next start.
+                // A file that cannot be removed now is removed at the next start.
                 let _ = self.folder.remove(&name);
             }
         }
@@ -527,7 +528,7 @@ impl Shared {
         }
     }
 
-    /// This journal has replaced others.
+    /// Removes the journals that this one has replaced.
     fn remove_former(&self, kept: &mut Kept, former: &[u64]) -> Result<(), Trouble> {
         self.folder.remove_files_of(former).map_err(Trouble::NotReady)?;
         sync_names(&self.folder).map_err(|error| self.fail(error))?;
@@ -537,7 +538,7 @@ impl Shared {
 }
 
 impl InUse {
-    /// The bytes of the segments in use.
+    /// The total size of the segments in use.
     fn log_bytes(&self) -> u64 {
         self.segments.iter().filter_map(|start| self.sizes.get(&start.number)).sum()
     }
@@ -547,7 +548,7 @@ pub(crate) fn sync_names(folder: &LockedFolder) -> Result<(), Error> {
     if mutant::is_on(Mutant::UnsyncedNames) { Ok(()) } else { folder.sync_names() }
 }
 
-/// Creates a segment of so many zeros. The zeros are durable; its name is not.
+/// Creates a segment of this many zeros. The zeros are durable; its name is not.
 pub(crate) fn make_segment(
     folder: &LockedFolder,
     bytes: u64,
@@ -560,12 +561,12 @@ pub(crate) fn make_segment(
         let file = folder.disk().open(&path, Open::Empty)?;
         match policy {
             Policy::Always => file.pre_write(bytes),
-            // To write everything twice would be dearer than a sync that takes longer, for which nobody waits.
+            // Writing everything twice would cost more than longer syncs, for which no client waits.
             Policy::Everysec | Policy::No => file.reserve(bytes),
         }
     };
     make().map_err(|error| {
-        // The error that is reported is the first one.
+        // The first error is the one to report.
         let _ = folder.disk().remove(&path);
         Error::io(&path, "make a segment")(error)
     })

@@ -1,4 +1,5 @@
-//! The files of the journal: slices of the effect stream, written so that everything reported durable survives a crash.
+//! Writes and reads the files of the journal: slices of the effect stream, written so that everything reported durable
+//! survives a crash.
 //!
 //! ```text
 //!   appendonlydir/journal.manifest            what belongs together          manifest.rs
@@ -7,12 +8,15 @@
 //!   appendonlydir/base-<id>-….rdb             what the slices are applied to
 //! ```
 //!
-//! Two threads write it: the log thread (`log_thread.rs`) closes slices and writes them, the disk thread
-//! (`disk_thread.rs`) does what may take longer. All other threads see their progress (`progress.rs`).
+//! Two threads write it. The log thread (`log_thread.rs`) closes slices and writes them. The disk thread
+//! (`disk_thread.rs`) does the work that may take longer. All other threads see their progress (`progress.rs`).
 //!
 //! The files are on a disk that is passed in ([`proactor::Disk`]), real or simulated; its calls block.
 //!
-//! Not here: commands, shards, the threads that commit, what a slice means, and how a base is written or read.
+//! `check.rs` reports, `repair.rs` repairs and `copy.rs` copies a journal; `offline` has the commands for operators. Both
+//! threads are state machines, which a simulation runs as well.
+//!
+//! Not here: commands, shards, the threads that commit, the meaning of a slice, and writing or reading a base.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! How a journal begins, and how the next run of the server continues it.
+//! Begins a journal, and continues it in the next run of the server.
 //!
-//! A new journal is pending until its base exists. An existing one continues behind the end that a scan has found, in a
-//! new term and in a segment without frames of that term. So whatever an earlier run left behind that end never
-//! continues this one. The manifest that says so is durable before anything is written.
+//! A new journal is pending until its base exists. An existing one continues after the end that a scan has found, in a
+//! new term and in a segment without frames of that term. So data that an earlier run left behind that end never
+//! continue this one. The manifest that says so is durable before anything is written.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,14 +17,14 @@ use crate::scan::{End, Verdict};
 use crate::segment::{Place, SegmentStart, Tuning};
 use crate::writer::{Policy, Writer};
 
-/// How a new journal begins.
+/// The parameters of a new journal.
 #[derive(Clone, Copy, Debug)]
 pub struct Beginning {
     /// A random number.
     pub id: u64,
     /// The id of the stream.
     pub stream: Option<StreamId>,
-    /// How many databases the server has.
+    /// The number of the server's databases.
     pub databases: u32,
     /// The last slice before it.
     pub slice: u64,
@@ -39,13 +39,13 @@ pub struct Beginning {
 pub enum Data {
     /// There are no data.
     None,
-    /// A base that has yet to be written. Until [`Journal::set_base`] the previous journal, if any, remains the
-    /// folder's.
+    /// A base that has yet to be written. Until [`Journal::set_base`], the previous journal, if there is one, remains
+    /// the folder's.
     Coming,
 }
 
 impl Journal {
-    /// Begins a new journal. It supersedes one in the folder: at once if there are no data, otherwise when the base
+    /// Begins a new journal. It supersedes the one in the folder: at once if there are no data, otherwise when the base
     /// exists.
     pub fn create(
         folder: Arc<LockedFolder>,
@@ -82,9 +82,9 @@ impl Journal {
         Journal::open(folder, tuning, policy, manifest, data == Data::Coming)
     }
 
-    /// Continues behind the `end` that [`LockedFolder::recover`] has found, in a new term, in which `stream` is the id
-    /// of the stream. What a power failure left behind that end is dropped; what was cut off at a time is moved aside;
-    /// damage is refused.
+    /// Continues after the `end` that [`LockedFolder::recover`] has found, in a new term, in which `stream` is the id
+    /// of the stream. Remains of a power failure behind that end are dropped. Slices that were cut off at a time are
+    /// moved aside. Damage is refused.
     pub fn resume(
         folder: Arc<LockedFolder>,
         tuning: Tuning,
@@ -105,7 +105,7 @@ impl Journal {
         Journal::begin_term(folder, tuning, policy, manifest, end)
     }
 
-    /// Continues behind `end` although durable data follow it: all files with such data are moved aside under these
+    /// Continues after `end` although durable data follow it: all files with such data are moved aside under these
     /// names.
     pub(crate) fn cut(
         folder: Arc<LockedFolder>,
@@ -114,7 +114,7 @@ impl Journal {
         manifest: &Manifest,
         mut end: End,
     ) -> Result<(Journal, Writer, Vec<PathBuf>), Error> {
-        // Nothing of a segment in which no slice counts is kept.
+        // A segment in which no slice counts is not kept.
         end.segments.pop_if(|last| last.place == end.place);
         let aside = folder.set_aside(manifest, &end.segments)?;
         let rest = Manifest { segments: end.segments.clone(), spares: Vec::new(), ..manifest.clone() };
@@ -130,7 +130,7 @@ impl Journal {
         end: &End,
     ) -> Result<(Journal, Writer), Error> {
         folder.remove_leftovers(Some(manifest))?;
-        // What is gone stays gone when the manifest says no more whose it was.
+        // A deleted segment must not reappear after the manifest has stopped naming its owner.
         sync_names(&folder)?;
         let mut segments = end.segments.clone();
         let mut ready: Vec<u64> =

@@ -1,18 +1,19 @@
-//! The log thread: has slices of what threads commit closed, and writes them.
+//! The log thread: closes slices of the changes that threads commit, and writes them.
 //!
 //! ```text
 //!   closed slices (intake.rs) ──▶ append ──▶ durable (always)
 //!                                       └──▶ written, and later durable (disk_thread.rs)
 //! ```
 //!
-//! While a write is in progress the next slices fill. That is the group commit, without a timer. If nobody waits for a
-//! write, there is at most one every [`WRITE_PAUSE_NS`], so that a thread is not woken for each command. The same goes
-//! for the threads that feed replicas: each slice wakes each of them once, and without a journal there is at most one
-//! slice every [`STREAM_PAUSE_NS`]. If somebody waits for replicas ([`Progress::hurry`]), slices are closed at once.
+//! While a write is in progress, the next slices fill. This is the group commit, without a timer. If no client waits
+//! for a write, there is at most one every [`WRITE_PAUSE_NS`], so that commands do not each wake a thread. The same
+//! applies to the threads that feed replicas, because each slice wakes each of them once. Without a journal there is at
+//! most one slice every [`STREAM_PAUSE_NS`]. If a client waits for replicas ([`Progress::hurry`]), slices are closed at
+//! once.
 //!
-//! It is a state machine that is stepped by its own thread or by a simulation. Only [`Writer::append`] blocks it.
+//! It is a state machine, stepped by its own thread or by a simulation. Only [`Writer::append`] blocks it.
 //!
-//! Not here: spares, syncs and bases (`disk_thread.rs`), and what others do about a failure.
+//! Not here: spares, syncs and bases (`disk_thread.rs`), and the reaction of others to a failure.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,51 +30,51 @@ use crate::manifest::{Stream, StreamId};
 use crate::progress::{Progress, Refusal};
 use crate::writer::{Policy, Writer};
 
-/// The pause between two writes that nobody waits for. What is committed meanwhile is lost if the process is killed.
+/// The pause between two writes for which no client waits. Changes committed meanwhile are lost if the process is
+/// killed.
 const WRITE_PAUSE_NS: u64 = 500_000;
-/// The pause between two slices that nobody waits for, if nothing is written and only replicas read the stream.
+/// The pause between two slices for which no client waits, if nothing is written and only replicas read the stream.
 const STREAM_PAUSE_NS: u64 = 1_000_000;
-/// With nothing to write, it checks for work this often.
+/// The interval at which it checks for work if there is nothing to write.
 const LOOK: Duration = Duration::from_millis(100);
-/// How soon it retries what could not be done at once.
+/// The delay before it retries an operation that could not be done at once.
 const RETRY: Duration = Duration::from_millis(1);
 /// After this time without a write, an empty slice confirms the last one that is not empty.
 const CONFIRM_MS: u64 = 1000;
 
 /// An order to the log thread.
 pub enum Order {
-    /// Slices behind this one go into this journal. Those up to it still belong to the previous one, if there was one.
+    /// Slices after this one go into this journal. Slices up to it still belong to the previous one, if there was one.
     Begin(u64, Box<(Journal, Writer)>),
     /// This is the last slice that is written.
     End(u64),
-    /// Slices behind this one go into the backlog as well, or no longer.
+    /// Slices after this one go into the backlog as well, or no longer.
     Stream(u64, bool),
-    /// After the slice with the first number comes the one with the second, from which on another stream is copied,
-    /// beginning at this position; it goes into the backlog.
+    /// The slice with the second number follows the slice with the first. From there on, another stream is copied,
+    /// which begins at this position and goes into the backlog.
     Copy(u64, u64, u64),
-    /// Behind this slice the stream has this id.
+    /// The stream has this id after this slice.
     Name(u64, StreamId),
     /// The policy has changed.
     Policy(Policy),
-    /// Write everything, and end.
+    /// Writes everything and ends.
     Stop,
 }
 
 /// The outcome of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// It has done something; there may be more to do.
+    /// It has done something. There may be more to do.
     Worked,
-    /// It has nothing to do until it is nudged, or for this time.
+    /// It has nothing to do until it is nudged or this time has passed.
     Waits(Duration),
-    /// It has nothing to do for this time, even if it is nudged. It may be called earlier, and then rests for the
-    /// remainder.
+    /// It has nothing to do for this time, even if it is nudged. If it is stepped earlier, it rests for the remainder.
     Rests(Duration),
-    /// It is over.
+    /// The thread has ended.
     Ended,
 }
 
-/// What changes at the end of a slice.
+/// A change at the end of a slice.
 enum Change {
     Begin(Box<(Journal, Writer)>),
     End,
@@ -90,19 +91,20 @@ pub struct LogThread {
     on_failure: OnFailure,
     policy: Policy,
     open: Option<(Journal, Writer)>,
-    /// A change that takes effect behind this slice.
+    /// The next change, and the slice after which it takes effect.
     next: Option<(u64, Change)>,
-    /// Taken, and not written yet.
+    /// Slices that were taken and are not written yet.
     batch: Vec<SharedSlice>,
-    /// On the monotonic clock.
+    /// The time of the last write, on the monotonic clock.
     wrote_ns: u64,
-    /// When it last asked for a mark, on the same clock, and for which slice.
+    /// The time at which it last asked for a mark, on the same clock, and the slice of that mark.
     marked: (u64, u64),
     is_stopping: bool,
 }
 
 impl LogThread {
-    /// A log thread that takes slices of `log` from `intake` and writes them as ordered. No journal is open yet.
+    /// Creates a log thread that takes slices of `log` from `intake` and writes them as ordered. No journal is open
+    /// yet.
     pub fn new(
         (log, intake): (&Arc<Log>, &Arc<Intake>),
         progress: &Arc<Progress>,
@@ -140,7 +142,7 @@ impl LogThread {
         }
     }
 
-    /// Does what there is to do, including at most one write.
+    /// Does the work that there is, including at most one write.
     pub fn step(&mut self) -> Step {
         while self.next.is_none()
             && let Some(order) = self.intake.next_order()
@@ -169,7 +171,7 @@ impl LogThread {
         });
         self.batch = batch;
         if taken.has_more {
-            // It is not known since when.
+            // The time of the commit is unknown.
             self.progress.pressure.note_commit(|| now_ns / 1_000_000);
         }
         if !self.batch.is_empty() {
@@ -207,14 +209,14 @@ impl LogThread {
         }
     }
 
-    /// Determines whether so much waits, or for so long, that commands that write are held back.
+    /// Determines whether too much waits, or for too long, so that commands that write are held back.
     fn look_at_pending(&mut self, now_ms: u64) {
         let (progress, pressure) = (&self.progress, &self.progress.pressure);
         let pending_bytes = self.log.pending_bytes() + self.intake.unwritten_bytes();
         let is_late = !progress.is_refused() && pressure.is_late(self.policy, now_ms);
         let is_tight = self.is_tight(pending_bytes);
         if is_tight && let Some((journal, _)) = &self.open {
-            // All may be ready and still be too small, and nothing is written that would ask for more.
+            // All spares may be ready and still be too small, and no write would ask for more.
             self.disk.want_spares(journal.spare_count() + 1);
         }
         let is_full = is_late || pressure.is_too_much(pending_bytes) || is_tight;
@@ -224,7 +226,7 @@ impl LogThread {
         }
     }
 
-    /// Lets the disk thread mark what is durable, when it rests and now and then while it does not.
+    /// Makes the disk thread mark the last durable slice, when this thread rests and at intervals while it does not.
     fn order_mark(&mut self, now_ns: u64) {
         let (durable, (marked_ns, marked)) = (self.progress.durable(), self.marked);
         if durable > marked
@@ -236,8 +238,8 @@ impl LogThread {
         }
     }
 
-    /// Whether the prepared space might not suffice for what is committed soon, while it is not known yet whether more
-    /// space can be prepared. (If it cannot, commands that write are refused.)
+    /// Whether the prepared space might not suffice for what is committed soon, while it is not yet known whether more
+    /// can be prepared. (If it cannot, commands that write are refused.)
     fn is_tight(&self, pending_bytes: u64) -> bool {
         let Some((_, writer)) = &self.open else { return false };
         !self.progress.is_refused() && pending_bytes + writer.margin_bytes() > writer.room_bytes()
@@ -248,7 +250,7 @@ impl LogThread {
         is_wanted && self.next.is_none() && since_ms >= CONFIRM_MS
     }
 
-    /// Writes what was taken. Without an open journal it is dropped.
+    /// Writes the taken slices. Without an open journal they are dropped.
     fn write(&mut self) -> Step {
         let started_ns = self.clock.monotonic_ns();
         if let Some((journal, writer)) = &mut self.open {
@@ -263,7 +265,7 @@ impl LogThread {
                     if self.policy == Policy::Everysec {
                         self.progress.pressure.note_unsynced(started_ns / 1_000_000);
                     }
-                    // Not only when this segment is full: what has been answered by then is to have room.
+                    // Spares must be ready before this segment is full, so that replies sent by then have room.
                     match journal.spare_count() {
                         0 => self.disk.want_spares(1),
                         spares if spares < spares_before => self.disk.look(),
@@ -291,14 +293,14 @@ impl LogThread {
         Step::Worked
     }
 
-    /// Records what is durable without a sync.
+    /// Records the slices that are durable without a sync.
     fn note_durable(&self) {
         if let Some((journal, _)) = &self.open {
             self.progress.note_durable(journal.durable_slice());
         }
     }
 
-    /// Makes the next change if everything before it is written. False: there is none.
+    /// Makes the next change if everything before it is written. Returns false if there is none.
     fn change_over(&mut self) -> bool {
         let next = self.intake.outlook().next;
         let Some((last, change)) = self.next.take_if(|(last, _)| next > *last) else { return false };
@@ -314,16 +316,16 @@ impl LogThread {
         true
     }
 
-    /// Frames contain the new id at once, the manifest when the disk thread gets to it.
+    /// Names the stream. Frames contain the new id at once, the manifest when the disk thread gets to it.
     fn name_stream(&mut self, id: StreamId) {
         let Some((journal, writer)) = &mut self.open else { return };
         writer.name_stream(&id);
         let (journal, stream) = (journal.clone(), Stream { id, from: Some(writer.next().1) });
-        // If it cannot be written now the next one says so, and until then nobody takes the stream for what it was.
+        // If the manifest cannot be written now, the next one has the id. Until then, no reader trusts the former id.
         self.disk.run(Box::new(move || drop(journal.name_stream(stream))));
     }
 
-    /// Slices go into this journal from now on. A new one begins at the stream's current position.
+    /// Directs slices into this journal. A new one begins at the stream's current position.
     fn begin(&mut self, last: u64, (journal, mut writer): (Journal, Writer)) {
         self.end_former();
         let here = self.intake.begin(last, writer.next());
@@ -342,7 +344,7 @@ impl LogThread {
         self.open = Some((journal, writer));
     }
 
-    /// Makes durable what was written to the open journal, and closes it.
+    /// Makes everything that was written to the open journal durable, and closes it.
     fn end_former(&mut self) {
         if let Some((former, _)) = self.open.take() {
             self.progress.pressure.set_open(false);
@@ -353,7 +355,7 @@ impl LogThread {
         }
     }
 
-    /// Nothing more is written.
+    /// Notes that nothing more is written.
     fn fail(&mut self, trouble: &Trouble) {
         self.open = None;
         self.progress.pressure.set_open(false);

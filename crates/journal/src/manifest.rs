@@ -1,4 +1,4 @@
-//! The manifest: lists what a journal consists of.
+//! The manifest: the list of everything that a journal consists of.
 //!
 //! ```text
 //! DARTER-JOURNAL 2
@@ -20,25 +20,25 @@
 //! ```
 //!
 //! * `term`: the run of the server that writes now, or wrote last.
-//! * `stream`: the id by which replicas know the stream from that position on. A primary changes it in each term: a
-//!   server that lost its tail would otherwise write other bytes at positions that a replica has already, under the
-//!   same id. While a server runs, the id changes with its role and its primary's id, and the line follows a moment
-//!   later. So frames also contain a [`tag`] of the id: behind that position the id counts only if the last frame
-//!   agrees. Journals of servers that did not know it have no such line; older lines have no position, and their frames
-//!   no tag.
+//! * `stream`: the id by which replicas know the stream from that position on. A primary changes it in each term.
+//!   Otherwise a server that lost its tail would write other bytes under the same id, at positions that a replica has
+//!   already. While a server runs, the id changes with its role and its primary's id, and the line follows a moment
+//!   later. So frames also contain a [`tag`] of the id: after that position, the id counts only if the last frame
+//!   agrees. Journals of servers that did not know the id have no such line. Older lines have no position, and their
+//!   frames no tag.
 //! * `former`: another journal in the folder that is no longer needed; its files may be removed. Any number of lines.
-//! * `base`: the last slice that it contains, the position of the stream behind it, and its file. Without a file the
-//!   data were empty then.
+//! * `base`: the last slice that it contains, the position of the stream after it, and its file. Without a file, there
+//!   were no data then.
 //! * `segment`: number, term, and the place before its first frame: slice, position, checksum of the head before, and
 //!   whether it is between two slices or within one. **Everything before that place was durable** when the line was
 //!   written, so a log that does not reach it is damaged. A segment of another term than the one before says where that
 //!   term ended.
-//! * `spare`: segments that are ready; the log continues in them, one after the other.
-//! * `length`: the bytes of a segment or spare when this was written. None ever becomes shorter, so one that is shorter
+//! * `spare`: segments that are ready. The log continues in them, one after the other.
+//! * `length`: the bytes of a segment or spare when this was written. No segment ever becomes shorter, so a shorter one
 //!   was cut. Manifests of format 1 have no such lines, and are still read.
 //! * The checksum covers everything before its line.
 //!
-//! It is replaced as a whole. Not here: how (`folder.rs`), and when (`journal.rs`).
+//! The manifest is replaced as a whole. Not here: the replacement (`folder.rs`), and its time (`journal.rs`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -49,28 +49,28 @@ use crate::segment::{Place, SegmentStart};
 /// The longest manifest that is read.
 pub const MANIFEST_BYTES_MAX: usize = 64 << 20;
 
-/// Frames have room for this many numbers.
+/// Limit of databases: the numbers that frames have room for.
 const DATABASES_MAX: u32 = u16::MAX as u32;
 const MAGIC: &str = "DARTER-JOURNAL ";
 const VERSION: u32 = 2;
-/// The format without lengths, which is read, too.
+/// The format without lengths, which can still be read.
 const VERSION_WITHOUT_LENGTHS: u32 = 1;
 const CHECKSUM_LINE_BYTES: usize = "crc64 \n".len() + 16;
 
 /// The id of a stream: forty hexadecimal digits.
 pub type StreamId = [u8; 40];
 
-/// The id of a stream, and from where on it has it.
+/// The id of a stream, and the position from which it has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stream {
     /// The id.
     pub id: StreamId,
-    /// The position from which on it has this id. `None`: written by a version that did not store it, under which all
-    /// of the stream has this id.
+    /// The position from which the stream has this id. `None`: a version that did not store the position wrote this,
+    /// and all of the stream has this id.
     pub from: Option<u64>,
 }
 
-/// The tag that frames contain of their stream's id: its first eight digits.
+/// The tag of a stream's id in frames: its first eight digits.
 pub(crate) fn tag(id: &StreamId) -> u32 {
     str::from_utf8(&id[..8]).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0)
 }
@@ -84,24 +84,24 @@ pub struct Manifest {
     pub term: u32,
     /// The id of the stream that is written.
     pub stream: Option<Stream>,
-    /// How many databases the server had.
+    /// The number of databases that the server had.
     pub databases: u32,
     /// Journals whose files may be removed.
     pub former: Vec<u64>,
     /// The base of the slices.
     pub base: Base,
-    /// Segments, and what comes before them, by number; the first one begins no later than behind the base.
+    /// The segments and the state before each, by number. The first one begins no later than right after the base.
     pub segments: Vec<SegmentStart>,
     /// Segments that may follow, by number.
     pub spares: Vec<u64>,
-    /// The bytes of segments and spares, by number, when it was written. Empty: it is not known.
+    /// The lengths of segments and spares, by number, when it was written. Empty: unknown.
     pub lengths: BTreeMap<u64, u64>,
 }
 
-/// The data that the journal begins with.
+/// The data at the beginning of the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Base {
-    /// The last slice that it contains; 0: none.
+    /// The last slice that it contains. 0: none.
     pub slice: u64,
     /// The position in the stream at which the next slice begins.
     pub position: u64,
@@ -109,7 +109,7 @@ pub struct Base {
     pub file: Option<String>,
 }
 
-/// Why a text is not a manifest.
+/// The reason why a text is not a manifest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotAManifest {
     /// It ends too soon.
@@ -120,7 +120,7 @@ pub enum NotAManifest {
     Checksum,
     /// It does not begin like one.
     Magic,
-    /// This is wrong with it, although its checksum is correct.
+    /// This is wrong, although the checksum is correct.
     Line(&'static str),
 }
 
@@ -129,7 +129,7 @@ impl Manifest {
     pub fn encode(&self) -> String {
         let version = if self.lengths.is_empty() { VERSION_WITHOUT_LENGTHS } else { VERSION };
         let mut text = format!("{MAGIC}{version}\nid {:016x}\nterm {}\n", self.id, self.term);
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         if let Some(stream) = &self.stream {
             let from = stream.from.map(|from| format!(" {from}")).unwrap_or_default();
             let _ = writeln!(text, "stream {}{from}", stream.id.escape_ascii());
@@ -157,7 +157,7 @@ impl Manifest {
         text
     }
 
-    /// The manifest with this text, or where and why it is not one.
+    /// Decodes a manifest. The error is a position and a reason.
     pub fn decode(text: &[u8]) -> Result<Manifest, (usize, NotAManifest)> {
         let heads = [VERSION, VERSION_WITHOUT_LENGTHS].map(|version| format!("{MAGIC}{version}\n"));
         let Some(head) = heads.iter().find(|head| text.starts_with(head.as_bytes())) else {
@@ -257,7 +257,7 @@ impl Manifest {
     }
 }
 
-/// Why a text does not begin as a manifest does.
+/// The reason why a text does not begin like a manifest.
 fn beginning(text: &[u8]) -> NotAManifest {
     let Some(rest) = text.strip_prefix(MAGIC.as_bytes()) else {
         let is_short = MAGIC.as_bytes().starts_with(text);
@@ -274,7 +274,7 @@ fn beginning(text: &[u8]) -> NotAManifest {
 }
 
 impl NotAManifest {
-    /// In words.
+    /// Describes it in words.
     pub fn what(self) -> String {
         match self {
             NotAManifest::Truncated => "the manifest of the journal ends too soon".to_owned(),
@@ -306,8 +306,8 @@ struct Lines {
 }
 
 impl Lines {
-    /// Reads a line; `None`: it is not one of a manifest. Order and spelling are checked by comparing the text with
-    /// what would be written.
+    /// Reads a line. `None`: it does not belong in a manifest. Order and spelling are checked by comparing the text
+    /// with its own encoding.
     fn read(&mut self, line: &str) -> Option<()> {
         let (name, rest) = line.split_once(' ')?;
         match name {
@@ -482,7 +482,7 @@ mod tests {
         assert!(Manifest::decode(format!("{text}\n").as_bytes()).is_err());
     }
 
-    /// What is said of a text whose checksum is right.
+    /// The reason for refusing a text with a correct checksum.
     fn why(text: &str) -> NotAManifest {
         let (body, _) = text.split_once("crc64").unwrap();
         Manifest::decode(format!("{body}crc64 {:016x}\n", crc64(body.as_bytes())).as_bytes()).unwrap_err().1

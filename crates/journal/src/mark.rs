@@ -1,8 +1,8 @@
-//! The mark: a small file that says up to which slice the log was durable, outside of the segments.
+//! The mark: a small file beside the segments with the last slice that was durable.
 //!
-//! Each frame says what was durable when it was made, but a frame that was cut off or overwritten says nothing. So the
-//! disk thread writes the last durable slice here as well: when the log rests, ten times a second while it does not, and
-//! when the journal is closed. A log that ends before that slice has lost something.
+//! Each frame names the last slice that was durable when it was made, but a frame that was cut off or overwritten tells
+//! nothing. So the disk thread also writes the last durable slice here: when the log rests, ten times a second while it
+//! does not, and when the journal is closed. A log that ends before that slice has lost data.
 //!
 //! ```text
 //!   journal-<id>.durable       two records, written in turn: one at byte 0, one at byte 4096
@@ -15,11 +15,11 @@
 //!   32  CRC-64 of the 32 bytes above 8
 //! ```
 //!
-//! It is a claim that stays true, so it is synced only when the journal is closed, and after a power failure it may say
-//! less than it could. Without it, or with one that cannot be read, only the frames are asked. What it says of an earlier
-//! term does not matter: the manifest says where that term ended.
+//! The mark stays true, so it is synced only when the journal is closed. After a power failure it may name an earlier
+//! slice than it could. If it is missing or unreadable, only the frames count. A mark of an earlier term does not
+//! matter, because the manifest has the end of that term.
 //!
-//! Not here: when it is written (`log_thread.rs`, `disk_thread.rs`).
+//! Not here: the times of writing it (`log_thread.rs`, `disk_thread.rs`).
 
 use proactor::{DIRECT_BYTES, DiskFile, Open};
 
@@ -30,10 +30,11 @@ use crate::folder::{Folder, LockedFolder};
 const MAGIC: &[u8; 8] = b"DARTERD1";
 const CHECKED_BYTES: usize = 32;
 const RECORD_BYTES: usize = CHECKED_BYTES + 8;
-/// The records, on pages of their own: while the system writes one to the disk, the other can be changed.
+/// The number of records. Each has a page of its own: while the system writes one to the disk, the other can be
+/// changed.
 const RECORDS: u64 = 2;
 
-/// What the file says.
+/// The content of a mark.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Mark {
     /// The term of the journal.
@@ -60,7 +61,7 @@ impl Mark {
         (mark.encode(journal_id) == *bytes).then_some(mark)
     }
 
-    /// What the file of this journal says; `None` if there is none, or it cannot be read.
+    /// Reads the mark of this journal. `None` if there is none, or it cannot be read.
     pub(crate) fn read(folder: &Folder, journal_id: u64) -> Option<Mark> {
         let file = folder.disk().open(&folder.mark(journal_id), Open::Read).ok()?;
         let record = |number: u64| {
@@ -80,14 +81,14 @@ fn offset(number: u64) -> u64 {
 #[derive(Debug, Default)]
 pub(crate) struct Marker {
     file: Option<DiskFile>,
-    /// What was written last.
+    /// The last mark that was written.
     last: Option<Mark>,
     count: u64,
 }
 
 impl Marker {
-    /// Writes a mark that is not written yet. Without a sync: it is true, so it may become durable whenever the system
-    /// likes.
+    /// Writes a mark that is not written yet. No sync is needed: the mark is true, so it may become durable at any
+    /// time.
     pub(crate) fn write(&mut self, folder: &LockedFolder, journal_id: u64, mark: Mark) -> Result<(), Error> {
         if self.last == Some(mark) {
             return Ok(());

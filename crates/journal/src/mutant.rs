@@ -1,4 +1,4 @@
-//! Deliberate mistakes, which tests switch on one at a time to verify that they are noticed. They exist only in builds
+//! Deliberate mistakes. Tests switch them on one at a time to verify that they are detected. They exist only in builds
 //! for this crate's tests.
 
 /// A deliberate mistake.
@@ -36,7 +36,7 @@ pub(crate) const fn is_on(_: Mutant) -> bool {
     false
 }
 
-/// Makes this thread make that mistake from now on, or none.
+/// Makes this thread make that mistake, or none.
 #[cfg(test)]
 pub(crate) fn switch(mutant: Option<Mutant>) {
     ON.set(mutant);

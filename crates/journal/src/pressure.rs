@@ -1,5 +1,5 @@
-//! Back-pressure: how long changes have waited for the log thread and for the disk, and whether that is too long or too
-//! much, so that commands that write have to wait.
+//! Applies back-pressure: decides from the time and the amount of waiting changes whether commands that write must
+//! wait.
 //!
 //! ```text
 //!   a thread commits ──▶ the log thread takes it ──▶ it is written ──▶ it is synced (everysec)
@@ -7,26 +7,26 @@
 //!         lost by kill -9                              lost by a power failure
 //! ```
 //!
-//! For each of these steps there is the time at which the oldest change in it was committed. Each thread that commits
-//! checks these times before it serves further commands, and the amount of bytes whenever it has added many: the log
-//! thread may be in a write that hangs, or without a core, and cannot be relied on to limit what it does not see. The
-//! log thread lets the commands continue, since it knows best when nothing waits any more.
+//! For each of these steps, there is the commit time of the oldest change in it. Each thread that commits checks these
+//! times before it serves further commands. It checks the number of bytes whenever it has added many. The log thread
+//! may be in a hanging write, or without a core, so it cannot limit what it does not see. It does let the commands
+//! continue, because it knows best when nothing waits any more.
 //!
-//! Two fences keep a change from waiting unnoticed: a thread commits, executes its fence, and then looks whether a time
-//! is set; the log thread removes the time, executes its fence, and then looks for changes.
+//! Two fences keep a change from waiting unnoticed. A thread commits, executes its fence, and then checks whether a
+//! time is set. The log thread removes the time, executes its fence, and then checks for changes.
 //!
-//! Not here: who is woken (`progress.rs`), and what a command does that has to wait.
+//! Not here: waking threads (`progress.rs`), and the wait of a command.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use crate::writer::Policy;
 
-/// With `everysec`, the longest time from a commit to the sync. A power failure may take two seconds; the rest is for the
-/// turns and replies in progress when this is over.
+/// With `everysec`, the longest time from a commit to the sync. A power failure may take two seconds; the difference is
+/// for the turns and replies in progress when this time is over.
 const UNSYNCED_MS_MAX: u64 = 1950;
 
-/// Times on the monotonic clock in milliseconds; 0: nothing waits. On cache lines of their own: they change with each
-/// write of the log.
+/// Times on the monotonic clock in milliseconds. 0: nothing waits. They have cache lines of their own, because they
+/// change with each write of the log.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 struct Since {
@@ -41,15 +41,15 @@ struct Since {
 pub struct Pressure {
     bytes_max: AtomicU64,
     age_ms_max: AtomicU64,
-    /// A journal is open, so a change that waits may be lost.
+    /// Whether a journal is open, so that a waiting change may be lost.
     is_open: AtomicBool,
-    /// So much waits, or for so long, that commands that write have to wait.
+    /// Whether too much waits, or for too long, so that commands that write must wait.
     is_full: AtomicBool,
     since: Since,
 }
 
 impl Default for Pressure {
-    /// Without limits.
+    /// Creates the state without limits.
     fn default() -> Pressure {
         Pressure {
             bytes_max: AtomicU64::new(u64::MAX),
@@ -69,7 +69,7 @@ fn begin(since_ms: &AtomicU64, now_ms: impl FnOnce() -> u64) {
     }
 }
 
-/// What waited in one step now waits in the next one.
+/// Moves the changes that waited in one step to the next one.
 fn pass(from: &AtomicU64, to: &AtomicU64) {
     let since_ms = from.swap(0, Ordering::Relaxed);
     if since_ms > 0 {
@@ -77,7 +77,7 @@ fn pass(from: &AtomicU64, to: &AtomicU64) {
     }
 }
 
-/// How long the older of two has waited.
+/// The age of the older of two times.
 fn age_ms(first: &AtomicU64, second: &AtomicU64, now_ms: u64) -> u64 {
     let age_ms = |since_ms: &AtomicU64| match since_ms.load(Ordering::Relaxed) {
         0 => 0,
@@ -87,33 +87,33 @@ fn age_ms(first: &AtomicU64, second: &AtomicU64, now_ms: u64) -> u64 {
 }
 
 impl Pressure {
-    /// Commands that write wait while more than this waits to be written, or (with `everysec` and `no`) for longer than
-    /// this. 0 milliseconds: for any time.
+    /// Sets the limits. Commands that write wait while more bytes than this wait to be written, or (with `everysec` and
+    /// `no`) while any wait for longer than this. 0 milliseconds: no limit of time.
     pub fn set_limits(&self, bytes_max: u64, age_ms_max: u64) {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
         let age_ms_max = if age_ms_max == 0 { u64::MAX } else { age_ms_max };
         self.age_ms_max.store(age_ms_max, Ordering::Relaxed);
     }
 
-    /// Whether commands that write have to wait.
+    /// Whether commands that write must wait.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Sets that; true if it has changed.
+    /// Sets whether commands that write must wait. Returns true if that has changed.
     pub(crate) fn set_full(&self, is_full: bool) -> bool {
         self.is_full.swap(is_full, Ordering::Relaxed) != is_full
     }
 
-    /// Whether so many bytes are too many to wait. When it was so before, less has to wait until it is not: it does not
-    /// change with every byte.
+    /// Whether this many bytes are too many to wait. Once they were too many, the limit for the end is lower, so that
+    /// the answer does not change with every byte.
     pub(crate) fn is_too_much(&self, pending_bytes: u64) -> bool {
         let max = self.bytes_max.load(Ordering::Relaxed);
         pending_bytes > if self.is_full() { max / 2 } else { max }
     }
 
-    /// Whether something has waited too long for what `policy` promises. With `always` replies wait for it anyway.
+    /// Whether a change has waited too long for what `policy` promises. With `always`, replies wait anyway.
     #[inline]
     pub(crate) fn is_late(&self, policy: Policy, now_ms: u64) -> bool {
         let Since { committed, taken, .. } = &self.since;
@@ -122,12 +122,12 @@ impl Pressure {
                 || self.is_unsynced_too_long(now_ms))
     }
 
-    /// Whether something that was written has waited too long for a sync.
+    /// Whether a written change has waited too long for a sync.
     pub(crate) fn is_unsynced_too_long(&self, now_ms: u64) -> bool {
         age_ms(&self.since.written, &self.since.syncing, now_ms) > UNSYNCED_MS_MAX
     }
 
-    /// The calling thread has committed something, and executed a fence.
+    /// Notes that the calling thread has committed a change and executed a fence.
     #[inline]
     pub(crate) fn note_commit(&self, now_ms: impl FnOnce() -> u64) {
         if self.is_open.load(Ordering::Relaxed) {
@@ -135,37 +135,38 @@ impl Pressure {
         }
     }
 
-    /// The log thread takes what is committed from now on.
+    /// Notes that the log thread is about to take what is committed.
     pub(crate) fn take(&self) {
         pass(&self.since.committed, &self.since.taken);
         fence(Ordering::SeqCst);
     }
 
-    /// What the log thread took is written, or there was nothing.
+    /// Notes that the taken changes are written, or that there were none.
     pub(crate) fn end_write(&self) {
         self.since.taken.store(0, Ordering::Relaxed);
     }
 
-    /// The log thread has written what it took, and a sync makes that durable. It reported that before. `now_ms`: when it
-    /// took what nobody had noted yet, because the turn that committed it was not over.
+    /// Notes that the log thread has written what it took, and that a sync makes that durable. The log thread reported
+    /// the write before. `now_ms` is when it took changes that were not noted yet, because the turn that committed them
+    /// was not over.
     pub(crate) fn note_unsynced(&self, now_ms: u64) {
         fence(Ordering::SeqCst);
         let since_ms = self.since.taken.swap(0, Ordering::Relaxed);
         begin(&self.since.written, || if since_ms > 0 { since_ms } else { now_ms });
     }
 
-    /// The disk thread looks what is written, and syncs it.
+    /// Notes that the disk thread begins to sync what is written.
     pub(crate) fn begin_sync(&self) {
         pass(&self.since.written, &self.since.syncing);
         fence(Ordering::SeqCst);
     }
 
-    /// What was written then is synced.
+    /// Notes that what was written by then is synced.
     pub(crate) fn end_sync(&self) {
         self.since.syncing.store(0, Ordering::Relaxed);
     }
 
-    /// A journal is open from now on, or none is. Nothing waits.
+    /// Notes whether a journal is open. Nothing waits.
     pub(crate) fn set_open(&self, is_open: bool) {
         self.is_open.store(is_open, Ordering::Relaxed);
         let Since { committed, taken, written, syncing } = &self.since;

@@ -1,12 +1,12 @@
-//! How far the journal is: numbers that the log thread writes and all threads read.
+//! Shares the progress of the journal: numbers that the log thread writes and all threads read.
 //!
 //! A thread whose replies wait for a slice announces that before it sleeps ([`Progress::awaits`]), and is woken when
-//! the slice is durable. The log thread sleeps when it has nothing to do, and a thread that has committed something
+//! the slice is durable. The log thread sleeps when it has nothing to do, and a thread that has committed a change
 //! wakes it ([`Progress::nudge`]). Both work in the same way: the sleeper announces its sleep and then checks once
-//! more; the other side publishes its news and then checks who sleeps. The fences between the two steps keep the sides
-//! from missing each other.
+//! more. The other side publishes its news and then checks for sleepers. The fences between the two steps keep the
+//! sides from missing each other.
 //!
-//! Not here: what is written, and where.
+//! Not here: the content and the place of the slices.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,12 +18,12 @@ use effectlog::Log;
 use crate::pressure::Pressure;
 use crate::writer::Policy;
 
-/// Why commands that write are refused.
+/// The reason why commands that write are refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// They are not.
+    /// They are accepted.
     None,
-    /// They are not, but a write or a sync takes too long. Health checks are told.
+    /// They are accepted, but a write or a sync takes too long. Health checks report it.
     Stalled,
     /// There is no space on the disk for a segment.
     NoRoom,
@@ -36,8 +36,8 @@ pub enum Refusal {
 #[derive(Debug, Default)]
 struct Line<T>(T);
 
-/// Counters of the log thread and the disk thread, which others read now and then. They have cache lines of their own,
-/// because they change with each write and lie beside values that all threads read all the time.
+/// Counters of the log thread and the disk thread, which others read at intervals. They have cache lines of their own,
+/// because they change with each write and are beside values that all threads read all the time.
 #[repr(align(128))]
 #[derive(Debug, Default)]
 pub struct Counts {
@@ -47,17 +47,17 @@ pub struct Counts {
     pub write_us: AtomicU64,
     /// The longest write since this was last reset, in nanoseconds.
     pub slowest_write_ns: AtomicU64,
-    /// The same for syncs.
+    /// The longest sync since this was last reset, in nanoseconds.
     pub slowest_sync_ns: AtomicU64,
-    /// When the write in progress began, on the monotonic clock in milliseconds; 0: there is none.
+    /// The beginning of the write in progress, on the monotonic clock in milliseconds. 0: there is none.
     pub write_since_ms: AtomicU64,
-    /// The same for the sync.
+    /// The beginning of the sync in progress, on the monotonic clock in milliseconds. 0: there is none.
     pub sync_since_ms: AtomicU64,
-    /// How often commands that write had to wait because a sync took too long.
+    /// The number of times that commands that write had to wait because a sync took too long.
     pub syncs_delayed: AtomicU64,
-    /// How often they had to wait for the journal at all.
+    /// The number of times that they had to wait for the journal at all.
     pub writes_delayed: AtomicU64,
-    /// Bytes that the log thread has taken out of the log, or is about to take, and has not written.
+    /// The bytes that the log thread has taken out of the log, or is about to take, and has not written.
     pub taken_bytes: AtomicU64,
     /// The position at the end of the stream.
     pub position: AtomicU64,
@@ -71,20 +71,20 @@ pub struct Progress {
     /// The policy in force, as a number.
     policy: AtomicU8,
     refusal: AtomicU8,
-    /// How much waits, and for how long.
+    /// The amount and the age of waiting changes.
     pub pressure: Pressure,
     written: Line<AtomicU64>,
     durable: Line<AtomicU64>,
     /// The last slice of the journal that was closed last.
     ended: AtomicU64,
-    /// Somebody waits until this slice is durable, under any policy.
+    /// The last slice that a client waits to be durable, under any policy.
     asked: AtomicU64,
-    /// Somebody waits until this slice is closed.
+    /// The last slice that a client waits to be closed.
     hurried: Line<AtomicU64>,
-    /// For each thread the first slice that it waits for; 0: none.
+    /// For each thread, the first slice that it waits for. 0: none.
     awaited: Box<[Line<AtomicU64>]>,
     wake: Wake,
-    /// The log thread sleeps, and is to be woken.
+    /// Whether the log thread sleeps and must be woken.
     is_asleep: Line<AtomicBool>,
     log_thread: OnceLock<Thread>,
     why: Mutex<String>,
@@ -93,7 +93,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The progress of a journal that is durable up to `slice`; `wake` wakes one of `threads` threads.
+    /// Creates the progress of a journal that is durable up to `slice`. `wake` wakes one of `threads` threads.
     pub fn new(threads: usize, slice: u64, policy: Policy, wake: Wake) -> Progress {
         Progress {
             policy: AtomicU8::new(policy as u8),
@@ -128,7 +128,7 @@ impl Progress {
         self.policy.store(policy as u8, Ordering::Relaxed);
     }
 
-    /// Why commands that write are refused.
+    /// The reason why commands that write are refused.
     #[inline]
     pub fn refusal(&self) -> Refusal {
         match self.refusal.load(Ordering::Relaxed) {
@@ -139,7 +139,8 @@ impl Progress {
         }
     }
 
-    /// The disk has not answered for so long that health checks have to be told, or is no longer late (`None`).
+    /// Notes that the disk has not answered for this long, so that health checks report it, or is no longer late
+    /// (`None`).
     pub fn note_stall(&self, late_ms: Option<u64>) {
         match (self.refusal(), late_ms) {
             (Refusal::None | Refusal::Stalled, Some(late_ms)) => {
@@ -150,7 +151,7 @@ impl Progress {
         }
     }
 
-    /// How long the write or the sync in progress has taken, if there is one; `now_ms` is on the monotonic clock.
+    /// The age of the write or the sync in progress, if there is one. `now_ms` is on the monotonic clock.
     pub fn waits_for_disk_ms(&self, now_ms: u64) -> u64 {
         let since = [&self.counts.write_since_ms, &self.counts.sync_since_ms]
             .map(|since_ms| since_ms.load(Ordering::Relaxed));
@@ -167,7 +168,7 @@ impl Progress {
         self.lock_why().clone()
     }
 
-    /// Commands that write are refused from now on, or no longer.
+    /// Sets whether commands that write are refused, and why.
     pub fn set_refusal(&self, refusal: Refusal, why: &str) {
         why.clone_into(&mut self.lock_why());
         self.refusal.store(refusal as u8, Ordering::Relaxed);
@@ -177,14 +178,14 @@ impl Progress {
         self.why.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether commands that write have to wait, because too much waits to be written, or for too long.
+    /// Whether commands that write must wait, because too much waits to be written, or for too long.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.pressure.is_full()
     }
 
-    /// Commands that write have to wait from now on if something has waited too long. Each thread calls this before it
-    /// serves commands; `now_ms` is on the monotonic clock.
+    /// Makes commands that write wait if a change has waited too long. Each thread calls this before it serves
+    /// commands. `now_ms` is on the monotonic clock.
     #[inline]
     pub fn look(&self, now_ms: u64) {
         if self.pressure.is_late(self.policy(), now_ms) && !self.is_full() && !self.is_refused() {
@@ -192,14 +193,14 @@ impl Progress {
         }
     }
 
-    /// The same if too many bytes wait. A thread that has committed many calls this.
+    /// Makes commands that write wait if too many bytes wait. A thread that has committed many calls this.
     pub fn look_at_bytes(&self, log: &Log) {
         if !self.is_full() && self.pressure.is_too_much(self.pending_bytes(log)) {
             self.hold_back(0);
         }
     }
 
-    /// Whether commands that write are refused, so that none need wait.
+    /// Whether commands that write are refused, so that they need not wait.
     pub(crate) fn is_refused(&self) -> bool {
         matches!(self.refusal(), Refusal::NoRoom | Refusal::Failed)
     }
@@ -207,12 +208,12 @@ impl Progress {
     #[cold]
     fn hold_back(&self, now_ms: u64) {
         if self.note_full(now_ms) {
-            // It lets them continue, perhaps at once: it may just have written what waited.
+            // The log thread lets them continue, perhaps at once: it may just have written what waited.
             self.wake_log_thread();
         }
     }
 
-    /// Commands that write have to wait; false: they already do.
+    /// Makes commands that write wait. Returns false if they already do.
     pub(crate) fn note_full(&self, now_ms: u64) -> bool {
         let is_new = self.pressure.set_full(true);
         if is_new {
@@ -223,9 +224,9 @@ impl Progress {
         is_new
     }
 
-    /// Bytes that were committed to `log` and are not written.
+    /// The bytes that were committed to `log` and are not written.
     pub fn pending_bytes(&self, log: &Log) -> u64 {
-        // In this order: what has left the log was taken before.
+        // The order matters: bytes that have left the log were taken before.
         log.pending_bytes() + self.counts.taken_bytes.load(Ordering::Acquire)
     }
 
@@ -234,7 +235,7 @@ impl Progress {
         self.written.0.load(Ordering::Acquire)
     }
 
-    /// The log thread has written all slices up to this one to the system.
+    /// Notes that the log thread has written all slices up to this one to the system.
     pub fn note_written(&self, slice: u64) {
         assert!(slice >= self.written(), "slice {slice} is written after a later one");
         self.written.0.store(slice, Ordering::Release);
@@ -246,10 +247,10 @@ impl Progress {
         self.durable.0.load(Ordering::Acquire)
     }
 
-    /// All slices up to this one are durable: wakes the threads that wait for that.
+    /// Notes that all slices up to this one are durable. Wakes the threads that wait for that.
     pub fn note_durable(&self, slice: u64) {
         assert!(slice <= self.written(), "slice {slice} is durable and was never written");
-        // Two threads may sync, and the later one need not be the one that covers more.
+        // Two threads may sync, and the later one may cover less.
         self.durable.0.fetch_max(slice, Ordering::Release);
         fence(Ordering::SeqCst);
         for (thread, awaited) in self.awaited.iter().enumerate() {
@@ -260,31 +261,31 @@ impl Progress {
         }
     }
 
-    /// Asks for a thread to be woken when `slice` is durable. False: it is already.
+    /// Asks for a thread to be woken when `slice` is durable. Returns false if it is already.
     pub fn awaits(&self, thread: usize, slice: u64) -> bool {
         self.awaited[thread].0.store(slice, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.durable() < slice
     }
 
-    /// Somebody waits until this slice, which may be open and empty, is durable. It is written and synced at once.
+    /// Makes this slice, which may be open and empty, be written and synced at once, because a client waits for it.
     pub fn ask_for(&self, slice: u64) {
         self.asked.fetch_max(slice, Ordering::Relaxed);
         self.wake_log_thread();
     }
 
-    /// Somebody waits until this slice is closed: it is closed at once, rather than when the log thread checks next.
+    /// Makes this slice be closed at once rather than at the log thread's next check, because a client waits for it.
     pub fn hurry(&self, slice: u64) {
         self.hurried.0.fetch_max(slice, Ordering::Relaxed);
         self.wake_log_thread();
     }
 
-    /// The last slice that has to be closed at once.
+    /// The last slice that must be closed at once.
     pub(crate) fn hurried(&self) -> u64 {
         self.hurried.0.load(Ordering::Relaxed)
     }
 
-    /// The last slice that somebody waits for.
+    /// The last slice that a client waits for.
     pub(crate) fn asked(&self) -> u64 {
         self.asked.load(Ordering::Relaxed)
     }
@@ -295,31 +296,31 @@ impl Progress {
         self.ended.load(Ordering::Acquire) >= slice
     }
 
-    /// The journal that ends with this slice is closed.
+    /// Notes that the journal that ends with this slice is closed.
     pub(crate) fn note_ended(&self, slice: u64) {
         self.ended.store(slice, Ordering::Release);
     }
 
-    /// A journal was opened that is durable up to `slice`, whose end has this position in the stream.
+    /// Notes that a journal was opened that is durable up to `slice`, whose end has this position in the stream.
     pub fn begin(&self, slice: u64, position: u64) {
         self.written.0.store(slice, Ordering::Release);
         self.durable.0.store(slice, Ordering::Release);
         self.counts.position.store(position, Ordering::Relaxed);
     }
 
-    /// Wakes all threads: commands may be held back now, or no longer.
+    /// Wakes all threads, because commands may be held back now, or no longer.
     pub fn wake_all(&self) {
         (0..self.awaited.len()).for_each(|thread| (self.wake)(thread));
     }
 
-    /// The calling thread is the one that [`nudge`](Self::nudge) wakes.
+    /// Makes the calling thread the one that [`nudge`](Self::nudge) wakes.
     pub fn set_log_thread(&self) {
-        // A simulation has many on one thread, none of which sleeps.
+        // A simulation has many log threads on one real thread, none of which sleeps.
         let _ = self.log_thread.set(std::thread::current());
     }
 
-    /// The calling thread has committed something, which the log thread may not know; `now_ms` reads the monotonic clock,
-    /// which is not always needed.
+    /// Notes that the calling thread has committed a change that the log thread may not know. `now_ms` reads the
+    /// monotonic clock, which is not always needed.
     #[inline]
     pub fn nudge(&self, now_ms: impl FnOnce() -> u64) {
         fence(Ordering::SeqCst);
@@ -329,7 +330,7 @@ impl Progress {
         }
     }
 
-    /// The same for what cannot wait until the log thread checks by itself.
+    /// Wakes the log thread at once, for work that cannot wait for its next check.
     #[cold]
     pub fn wake_log_thread(&self) {
         self.is_asleep.0.store(false, Ordering::Relaxed);
@@ -338,7 +339,7 @@ impl Progress {
         }
     }
 
-    /// The log thread sleeps until it is nudged, for at most this time, unless `has_work` is true by now.
+    /// Puts the log thread to sleep until it is nudged, for at most this time, unless `has_work` is true by now.
     pub fn sleep(&self, timeout: Duration, has_work: impl FnOnce() -> bool) {
         if self.fall_asleep(has_work) {
             std::thread::park_timeout(timeout);
@@ -346,15 +347,15 @@ impl Progress {
         self.is_asleep.0.store(false, Ordering::Relaxed);
     }
 
-    /// The log thread rests for this time, unless it is [hurried](Self::hurry), asked for something, or given an order.
+    /// Rests for this time, unless the log thread is [hurried](Self::hurry), asked for a slice, or given an order.
     pub(crate) fn rest(&self, time: Duration) {
         if !time.is_zero() {
             std::thread::park_timeout(time);
         }
     }
 
-    /// From now on the log thread has to be woken; false: `has_work` is true by now. The caller that steps it does the
-    /// waking.
+    /// Announces that the log thread must be woken. Returns false if `has_work` is true by now. The caller that steps
+    /// the log thread does the waking.
     pub fn fall_asleep(&self, has_work: impl FnOnce() -> bool) -> bool {
         self.is_asleep.0.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);

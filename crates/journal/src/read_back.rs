@@ -1,6 +1,7 @@
-//! Reads segments of a journal that is being written, from a position of the stream on: for a replica that was away.
+//! Reads segments of a journal that is being written, from a position of the stream on, for a replica that was away.
 //!
-//! Not here: how long segments stay (`Journal::set_base`). If they are removed or reused meanwhile, that is an error.
+//! Not here: the time that segments stay (`Journal::set_base`). If they are removed or reused meanwhile, that is an
+//! error.
 
 use std::time::Duration;
 
@@ -10,14 +11,15 @@ use crate::error::Error;
 use crate::journal::Journal;
 use crate::scan::{Scan, Scanned};
 
-/// How often it checks whether the log thread has written more.
+/// The interval at which it checks whether the log thread has written more.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// See the head of this file.
 #[derive(Debug)]
 pub struct ReadBack {
     journal: Journal,
-    /// Its position; the scan ends where nothing more had been written. With it, up to where that was certainly so.
+    /// The scan, which ends where nothing more had been written, and the slice up to which data had certainly been
+    /// written.
     scan: Option<(Scan, u64)>,
     position: u64,
     end: u64,
@@ -31,11 +33,12 @@ impl Journal {
 }
 
 impl ReadBack {
-    /// The next part of the stream, the rest of a slice, as a reader with this release of Redis understands it (`None`:
-    /// a reader that understands everything); `None` at the end. Waits for the log thread.
+    /// The next part of the stream, the rest of a slice, in the form that this release of Redis understands (`None`:
+    /// unchanged). Returns `None` at the end. Waits for the log thread.
     ///
     /// # Errors
-    /// The next part has been removed or is damaged, or the journal has failed.
+    ///
+    /// If the next part has been removed or is damaged, or the journal has failed.
     pub fn next(&mut self, version: Option<RedisVersion>) -> Result<Option<Vec<u8>>, Error> {
         while self.position < self.end {
             let (scan, written) = match &mut self.scan {
@@ -64,7 +67,7 @@ impl ReadBack {
                         return Err(error);
                     }
                     if self.position < written {
-                        // It was there before this looked, and cannot be read, or is removed.
+                        // It existed before this check, and cannot be read or was removed.
                         self.journal.note_unreadable(written);
                         return Err(self.journal.gone(self.position));
                     }

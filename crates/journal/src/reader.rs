@@ -8,7 +8,7 @@ use proactor::{DiskFile, Open};
 use crate::error::Error;
 use crate::folder::Folder;
 
-/// Bytes read at a time.
+/// The bytes that are read at a time.
 const READ_BYTES: usize = 1 << 20;
 
 /// An open segment, and the part of it that was read last.
@@ -20,13 +20,14 @@ pub(crate) struct SegmentReader {
     file_bytes: u64,
     /// The offset in the file at which `bytes` begins.
     from: u64,
-    /// What was read is at its front. It is never shortened, so that it need not be filled with zeros for each read.
+    /// The bytes that were read are at its front. It is never shortened, so that it need not be filled with zeros for
+    /// each read.
     bytes: Vec<u8>,
     filled: usize,
 }
 
 impl SegmentReader {
-    /// Opens a segment; `None` if it does not exist.
+    /// Opens a segment. `None` if it does not exist.
     pub(crate) fn open(
         folder: &Folder,
         journal_id: u64,
@@ -48,7 +49,7 @@ impl SegmentReader {
         self.file_bytes
     }
 
-    /// The `count` bytes at `offset`; fewer at the end of the file.
+    /// The `count` bytes at `offset`. Fewer at the end of the file.
     pub(crate) fn bytes(&mut self, offset: u64, count: usize) -> Result<&[u8], Error> {
         let is_there = offset >= self.from && offset + count as u64 <= self.from + self.filled as u64;
         if !is_there {

@@ -1,4 +1,4 @@
-//! Reads what a start would load of a journal, without the folder's lock: its server may be writing to it.
+//! Reads the part of a journal that a start would load, without the folder's lock: its server may be writing to it.
 
 use crate::check::{end_of_live, time};
 use crate::error::{Error, ErrorKind};
@@ -6,10 +6,10 @@ use crate::folder::Folder;
 use crate::manifest::Manifest;
 use crate::scan::{End, Rest, Scan, Scanned};
 
-/// A smaller number, a time before 1973, was meant in seconds.
+/// The least time in milliseconds, in 1973. A smaller number is in seconds.
 const MS_MIN: u64 = 100_000_000_000;
 
-/// Reads the slices behind the base, up to a given time or to the end.
+/// Reads the slices after the base, up to a given time or to the end.
 #[derive(Debug)]
 pub struct Reading {
     folder: Folder,
@@ -40,7 +40,7 @@ impl Reading {
         self.scan.next_slice()
     }
 
-    /// After the last slice: where that ends, and what lies behind it. Damage is an error.
+    /// The end, after the last slice, and what follows it. Damage is an error.
     pub fn end(&mut self) -> Result<(End, Rest), Error> {
         let (end, is_growing) = end_of_live(&mut self.scan)?;
         match end.damage() {
@@ -63,8 +63,8 @@ pub(crate) fn has_another_base(folder: &Folder, known: &Manifest) -> Result<bool
     Ok((now.id, now.term) != (known.id, known.term) || now.base != known.base)
 }
 
-/// Fails if the journal does not know the data at this time: what is in its base cannot be taken back, and before the
-/// first slice there was nothing.
+/// Fails if the journal does not have the data of this time: slices in its base cannot be undone, and before the first
+/// slice there were no data.
 fn reaches_back(folder: &Folder, manifest: &Manifest, until: u64) -> Result<(), Error> {
     let base = &manifest.base;
     let (mut in_base, mut behind) = (None, None);

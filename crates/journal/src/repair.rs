@@ -1,8 +1,8 @@
-//! `--journal-repair truncate`: makes a damaged journal end before the damage.
+//! Makes a damaged journal end before the damage, for `--journal-repair truncate`.
 //!
 //! Nothing is overwritten or removed. Segments behind the damage, and the old manifest, stay in the folder under other
 //! names (`….cut-<term>`). So does a copy of the segment with the damage, because the journal keeps the intact part of
-//! that one, and reuses it one day. The folder has to be locked, so that no server uses it.
+//! that segment and reuses it one day. The folder must be locked, so that no server uses it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// Plans a repair; `None` if none is needed, because a server starts from this journal.
+    /// Plans a repair. `None` if none is needed, because a server starts from this journal.
     pub fn plan(folder: &Arc<LockedFolder>) -> Result<Option<Repair>, Error> {
         let manifest = folder.journal()?;
         let mut scan = folder.recover(&manifest)?;
@@ -38,7 +38,7 @@ impl Repair {
         Ok(Some(Repair { folder: Arc::clone(folder), manifest, end, rest: scan.rest()? }))
     }
 
-    /// What is given up.
+    /// The slices that are given up.
     pub fn rest(&self) -> &Rest {
         &self.rest
     }
@@ -48,7 +48,7 @@ impl Repair {
         self.end.place.last_slice().max(self.manifest.base.slice)
     }
 
-    /// Makes the repair; returns the paths of the files that were moved aside.
+    /// Makes the repair. Returns the paths of the files that were moved aside.
     pub fn cut(self, tuning: Tuning) -> Result<Vec<PathBuf>, Error> {
         let Repair { folder, manifest, mut end, .. } = self;
         if end.place.slice <= manifest.base.slice || end.place.is_within_slice {

@@ -1,4 +1,4 @@
-//! Reads a journal: whole slices, one after the other, and at the end a verdict.
+//! Scans a journal: reads whole slices, one after the other, and ends with a verdict.
 //!
 //! A frame *counts* if magic, journal, term, both checksums, the chain to the frame before, slice and position fit. The
 //! log ends before the first slice that does not count as a whole, say *k*. Then the rest of the segments is searched
@@ -16,10 +16,10 @@
 //! says that a slice behind its end was durable. The manifest also says where each term but the last ended: anything
 //! behind that is not read.
 //!
-//! What the base contains is not needed. So damage to it ends nothing: the scan continues behind it, at the next frame
-//! that is whole and of the base's last slices, or directly behind them ([`Skipped`]).
+//! The slices in the base are not needed. So damage to them does not end the scan: it continues behind the damage, at
+//! the next intact frame of the base's last slices, or directly after the base ([`Skipped`]).
 //!
-//! One slice is in memory at a time. Not here: what slices mean, and when a server begins a new term (`life.rs`).
+//! One slice is in memory at a time. Not here: the meaning of slices, and the beginning of a new term (`life.rs`).
 
 use std::path::PathBuf;
 
@@ -38,11 +38,11 @@ use crate::segment::{Place, SegmentStart};
 pub struct Scanned {
     /// The slice.
     pub slice: Slice,
-    /// When it was written, in milliseconds since 1970.
+    /// The time at which it was written, in milliseconds since 1970.
     pub unix_ms: u64,
     /// The number of the segment in which it begins.
     pub segment: u64,
-    /// Where in that segment.
+    /// Its offset in that segment.
     pub offset: u64,
 }
 
@@ -53,36 +53,36 @@ pub enum Verdict {
     Clean,
     /// The last writes are incomplete; they had never been reported durable.
     Torn {
-        /// Why the first missing frame does not count.
+        /// The reason why the first missing frame does not count.
         what: &'static str,
-        /// Bytes of payload of the dropped frames, as far as any can be read.
+        /// The payload bytes of the dropped frames, as far as any can be read.
         dropped_bytes: u64,
     },
-    /// Something that had been durable is missing.
+    /// Slices that had been durable are missing.
     Damaged {
-        /// Why the first missing frame does not count.
+        /// The reason why the first missing frame does not count.
         what: &'static str,
     },
     /// The log continues, but later than the requested time.
     Until,
 }
 
-/// Damage to something that is part of the base, and so is not needed.
+/// Damage to slices that are part of the base and so are not needed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Skipped {
-    /// The first slice that is not whole.
+    /// The first slice that is not complete.
     pub slice: u64,
     /// The file with the first frame that does not count.
     pub file: PathBuf,
-    /// Where in it that frame should begin.
+    /// The offset in it at which that frame should begin.
     pub offset: u64,
-    /// Why it does not count.
+    /// The reason why it does not count.
     pub what: &'static str,
     /// The slice with which the log continues.
     pub until: u64,
 }
 
-/// Where a log ends.
+/// The end of a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct End {
     /// The state of the journal.
@@ -91,15 +91,15 @@ pub struct End {
     pub place: Place,
     /// The term in which that slice was written.
     pub term: u32,
-    /// All segments up to the end, and what comes before them.
+    /// All segments up to the end, and the state before each.
     pub segments: Vec<SegmentStart>,
     /// The id of the stream up to there, if it is certain.
     pub stream: Option<StreamId>,
     /// The file with the first frame that does not count.
     pub file: PathBuf,
-    /// Where in it that frame should begin.
+    /// The offset in it at which that frame should begin.
     pub offset: u64,
-    /// What was skipped before.
+    /// The damage that was skipped before.
     pub skipped: Vec<Skipped>,
 }
 
@@ -117,21 +117,21 @@ impl End {
     }
 }
 
-/// What lies behind the end of a log and once belonged to it.
+/// Slices behind the end of a log that once belonged to it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Rest {
-    /// How many slices, as far as any can be read.
+    /// The number of slices, as far as any can be read.
     pub slices: u64,
     /// Bytes of their payload.
     pub bytes: u64,
-    /// When the first and the last of them were written, in milliseconds since 1970.
+    /// The times at which the first and the last of them were written, in milliseconds since 1970.
     pub unix_ms: Option<(u64, u64)>,
 }
 
-/// What is wrong with a segment that was cut.
+/// The error of a segment that was cut.
 const SHORTER: &str = "the file is shorter than it was";
 
-/// Why a frame does not count.
+/// The reason why a frame does not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Misfit {
     /// The segment does not exist.
@@ -183,19 +183,19 @@ impl Misfit {
 pub struct Scan {
     folder: Folder,
     manifest: Manifest,
-    /// What the mark said when the scan began.
+    /// The mark when the scan began.
     durable: Option<Durable>,
-    /// Slices up to this one are read, but not returned.
+    /// Slices up to this one are read but not returned.
     told_after: u64,
-    /// Whether damage to what the base contains is skipped.
+    /// Whether damage to slices in the base is skipped.
     skips: bool,
     skipped: Vec<Skipped>,
     until_unix_ms: Option<u64>,
-    /// Its position, and what has to follow there.
+    /// Its position, and the frame that must follow there.
     at: Mark,
-    /// The same behind the last whole slice.
+    /// The position after the last whole slice.
     whole: Mark,
-    /// The segments that the log has entered of whose beginnings the manifest says nothing.
+    /// The segments that the log has entered and whose beginnings the manifest does not have.
     begun: Vec<SegmentStart>,
     reader: Option<SegmentReader>,
     /// The slice that is being read.
@@ -210,7 +210,7 @@ struct Mark {
     offset: u64,
     term: u32,
     place: Place,
-    /// The tag in the frame before; 0: there was none.
+    /// The tag in the frame before. 0: there was none.
     stream_tag: u32,
 }
 
@@ -223,7 +223,7 @@ enum Stop {
 }
 
 impl Scan {
-    /// Reads the slices behind the base: everything that recovery needs.
+    /// Reads the slices after the base: everything that recovery needs.
     pub fn behind_base(folder: &Folder, manifest: &Manifest) -> Result<Scan, Error> {
         Scan::new(folder, manifest, manifest.segment_behind_base(), manifest.base.slice, true)
     }
@@ -233,11 +233,11 @@ impl Scan {
         Scan::new(folder, manifest, 0, 0, true)
     }
 
-    /// Reads from the slice that contains `position` of the stream, and possibly some before it.
+    /// Reads from the slice that contains `position` of the stream on, and possibly some slices before it.
     pub(crate) fn from(folder: &Folder, manifest: &Manifest, position: u64) -> Result<Scan, Error> {
         let begins_before = |start: &SegmentStart| start.place.position <= position;
         let segments = &manifest.segments[..manifest.segments.partition_point(begins_before)];
-        // One that begins within a slice has not all of it.
+        // A segment that begins within a slice lacks a part of that slice.
         let index = segments.iter().rposition(|start| !start.place.is_within_slice).unwrap_or(0);
         Scan::new(folder, manifest, index, 0, false)
     }
@@ -251,9 +251,9 @@ impl Scan {
     ) -> Result<Scan, Error> {
         let SegmentStart { number, term, place } = manifest.segments[index];
         let at = Mark { index, offset: 0, term, place, stream_tag: 0 };
-        // What is left of a slice whose beginning is gone cannot be told.
+        // A slice whose beginning is gone is not returned.
         let told_after = told_after.max(if place.is_within_slice { place.slice } else { 0 });
-        // Who reads back from the middle asks for no verdict.
+        // A caller that reads from the middle needs no verdict.
         let durable = if skips { Durable::read(folder, manifest.id) } else { None };
         let reader = SegmentReader::open(folder, manifest.id, number)?;
         Ok(Scan {
@@ -273,13 +273,13 @@ impl Scan {
         })
     }
 
-    /// Ends before the first slice behind the base that was written after this time.
+    /// Ends before the first slice after the base that was written after this time.
     pub fn until(mut self, unix_ms: u64) -> Scan {
         self.until_unix_ms = Some(unix_ms);
         self
     }
 
-    /// The next whole slice; `None` at the end, about which [`end`](Scan::end) says more.
+    /// The next whole slice. `None` at the end, about which [`end`](Scan::end) says more.
     pub fn next_slice(&mut self) -> Result<Option<Scanned>, Error> {
         while self.stopped.is_none() {
             if self.reader.is_some() && self.enter_known_segment()? {
@@ -309,8 +309,8 @@ impl Scan {
         Ok(None)
     }
 
-    /// Continues behind damage to what the base contains; false: this is not such damage, or there is nothing behind it
-    /// that is certain to belong there.
+    /// Continues behind damage to slices in the base. Returns false if it is other damage, or if no frame behind it
+    /// certainly belongs there.
     fn skip_damage(&mut self, misfit: Misfit) -> Result<bool, Error> {
         let base = &self.manifest.base;
         let slice = self.whole.place.slice;
@@ -326,7 +326,7 @@ impl Scan {
             (self.at.offset, self.at.place, self.at.stream_tag) = (at, before(&frame), frame.stream_tag);
         } else if let Some(next) = next {
             self.enter(next)?;
-            // What is left of a slice whose beginning is gone cannot be told.
+            // A slice whose beginning is gone is not returned.
             self.told_after =
                 self.told_after.max(if next.place.is_within_slice { next.place.slice } else { 0 });
         } else {
@@ -338,7 +338,7 @@ impl Scan {
         Ok(true)
     }
 
-    /// The next frame in this segment with which a slice of the base begins, or the one behind the base at its place.
+    /// The next frame in this segment with which a slice of the base begins, or the one after the base at its place.
     fn next_certain(&mut self) -> Result<Option<(u64, Frame)>, Error> {
         let (base, at) = (&self.manifest.base, self.at);
         let Some(reader) = &mut self.reader else { return Ok(None) };
@@ -363,7 +363,7 @@ impl Scan {
         Ok(None)
     }
 
-    /// The number of a segment, and what the manifest says about its beginning.
+    /// The number of a segment, and its beginning according to the manifest.
     fn segment(&self, index: usize) -> Option<(u64, Option<SegmentStart>)> {
         match self.manifest.segments.get(index) {
             Some(start) => Some((start.number, Some(*start))),
@@ -373,7 +373,7 @@ impl Scan {
         }
     }
 
-    /// Continues in the next segment if the manifest says that it begins here.
+    /// Continues in the next segment if the manifest has it begin here.
     fn enter_known_segment(&mut self) -> Result<bool, Error> {
         let Some((_, Some(next))) = self.segment(self.at.index + 1) else { return Ok(false) };
         if next.place != self.at.place {
@@ -393,7 +393,7 @@ impl Scan {
         Ok(())
     }
 
-    /// No frame counts here: continues in the next segment if the log does. Otherwise returns why it ends.
+    /// Continues in the next segment if the log does, because no frame counts here. Otherwise returns why it ends.
     fn enter_spare(&mut self, misfit: Misfit) -> Result<Option<Stop>, Error> {
         let (number, start) = match self.segment(self.at.index + 1) {
             _ if misfit == Misfit::Missing => return Ok(Some(Stop::Short(misfit))),
@@ -420,7 +420,7 @@ impl Scan {
         is_behind && self.until_unix_ms.is_some_and(|until| head.frame.unix_ms > until)
     }
 
-    /// Takes a frame that counts; returns the slice if the frame completes one that is to be returned.
+    /// Takes a frame that counts. Returns the slice if the frame completes one that must be returned.
     fn take(&mut self, head: &Head) -> Result<Option<Scanned>, Error> {
         let Head { frame, payload_bytes, .. } = *head;
         if frame.slice > self.told_after {
@@ -456,16 +456,16 @@ impl Scan {
         Ok(self.open.take())
     }
 
-    /// Whether the log now continues where it ended a moment ago, because a server writes to it.
+    /// Whether the log now continues after its end of a moment ago, because a server writes to it.
     ///
-    /// Only for a folder that is read without its lock. With the lock nobody writes, and a frame that counts only on
-    /// the second try is a reason to trust the disk less, not to continue.
+    /// Only for a folder that is read without its lock. Under the lock no server writes, and a frame that counts only
+    /// on the second try is a reason to trust the disk less, not to continue.
     pub(crate) fn has_grown(&self) -> Result<bool, Error> {
         let begins = [(self.at.index, self.at.offset), (self.at.index + 1, 0)];
         for (index, offset) in begins {
             let Some((number, start)) = self.segment(index) else { continue };
             let at = Mark { offset, ..self.at };
-            // Where a segment begins that the manifest knows, the log has not grown since that was written.
+            // The manifest knows the beginning of the next segment, so the log has not grown since it was written.
             if index != at.index && start.is_some() {
                 continue;
             }
@@ -478,8 +478,8 @@ impl Scan {
         Ok(false)
     }
 
-    /// What of this journal lies behind the last whole slice, in this term and later ones. To be called after the last
-    /// slice.
+    /// The slices of this journal after the last whole slice, in this term and later ones. Must be called after the
+    /// last slice.
     pub(crate) fn rest(&self) -> Result<Rest, Error> {
         let (mut rest, mut last) = (Rest::default(), None);
         let (mut index, mut offset) = (self.whole.index, self.whole.offset);
@@ -507,12 +507,13 @@ impl Scan {
     /// The end of the log, after the last slice.
     ///
     /// # Panics
+    ///
     /// If [`next_slice`](Scan::next_slice) has not returned `None`.
     pub fn end(mut self) -> Result<End, Error> {
         self.conclude()
     }
 
-    /// The same, keeping the scan for further questions.
+    /// The end of the log, after the last slice. Keeps the scan for further questions.
     pub(crate) fn conclude(&mut self) -> Result<End, Error> {
         let stop = self.stopped.expect("all slices were read");
         let verdict = match stop {
@@ -534,13 +535,13 @@ impl Scan {
         Ok(End { verdict, place, term, segments, stream, file, offset: self.at.offset, skipped })
     }
 
-    /// Whether the mark says that a slice behind the end was durable.
+    /// Whether the mark has a slice behind the end as durable.
     fn was_durable(&self) -> bool {
         let last = self.whole.place.last_slice();
         self.durable.is_some_and(|durable| durable.term >= self.manifest.term && durable.slice > last)
     }
 
-    /// The log ends in a segment of the last term: decides whether it is torn or damaged.
+    /// Decides whether a log that ends in a segment of the last term is torn or damaged.
     fn judge(&mut self, misfit: Misfit) -> Result<Verdict, Error> {
         let what = misfit.what();
         let missing = self.whole.place.slice;
@@ -585,7 +586,7 @@ fn before(frame: &Frame) -> Place {
     Place { slice, position, checksum: before, is_within_slice: false }
 }
 
-/// The head of the frame at a place, if it counts; its payload is complete.
+/// The head of the frame at a place, if the frame counts. Its payload is complete.
 fn examine(reader: &mut SegmentReader, journal_id: u64, at: &Mark) -> Result<Result<Head, Misfit>, Error> {
     let Some(bytes) = reader.bytes(at.offset, HEAD_BYTES)?.first_chunk() else {
         return Ok(Err(Misfit::SegmentEnds));

@@ -2,10 +2,10 @@
 //!
 //! Its name is `journal-<id>-<number>.seg`: the journal's id in 16 hexadecimal digits, the number in decimal. The
 //! segments of a journal are read in the order of their numbers. The first ones are small, and later ones larger. A
-//! segment is allocated at its full length, with its name durable, before the manifest lists it and before it is used. If each slice has to be durable before its reply,
-//! the segment is also filled with zeros, because that makes later writes cheaper to make durable. A segment that is no
-//! longer needed is renamed and reused as it is: its old frames do not fit by slice and chain. No segment ever becomes
-//! shorter, so one that is shorter than the manifest says was cut.
+//! segment is allocated at its full length, with its name durable, before the manifest lists it and before it is used.
+//! If each slice must be durable before its reply, the segment is also filled with zeros, which makes later writes
+//! cheaper to make durable. A segment that is no longer needed is renamed and reused as it is: its old frames do not
+//! fit by slice and chain. No segment ever becomes shorter, so a segment shorter than in the manifest was cut.
 //!
 //! Not here: frames (`frame.rs`), and which segments exist (`manifest.rs`).
 
@@ -14,10 +14,10 @@ use std::str::FromStr;
 
 use crate::frame::{PAYLOAD_BYTES_MAX, padded_bytes};
 
-/// If the log waits for a segment, it is up to four times as long as this, or as long as the log.
+/// A segment for which the log waits is up to four times as long as this, or as long as the log.
 const SHORT_BYTES: u64 = 2 << 20;
 
-/// Sizes and counts, for which tests and the simulation choose smaller values.
+/// Sizes and counts. Tests and the simulation choose smaller ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
     /// Bytes of the first segments. Later ones grow with the log, see [`Tuning::next_segment_bytes`].
@@ -26,11 +26,11 @@ pub struct Tuning {
     pub segment_bytes: u64,
     /// The largest payload of a frame: up to [`PAYLOAD_BYTES_MAX`], so that a frame fits into a segment.
     pub payload_bytes_max: usize,
-    /// How many segments are kept ready.
+    /// The number of segments that are kept ready.
     pub spares: usize,
-    /// How many unneeded segments are kept beside them, to become spares.
+    /// The number of unneeded segments that are kept beside them, to become spares.
     pub free_max: usize,
-    /// About how much is written at a time.
+    /// The approximate size of a write.
     pub write_bytes: usize,
 }
 
@@ -57,14 +57,14 @@ impl Tuning {
         assert!(self.segment_bytes_first <= self.segment_bytes);
     }
 
-    /// Whether a segment of so many bytes has room for any frame.
+    /// Whether a segment of this many bytes has room for any frame.
     pub(crate) fn can_use(&self, segment_bytes: u64) -> bool {
         padded_bytes(self.payload_bytes_max) as u64 <= segment_bytes
     }
 
-    /// The size of the next segment after a log of so many bytes, whose largest segment has `largest_bytes`: a quarter of
-    /// the log, so that a small log takes little space, and a large one has few segments. If the log waits for it
-    /// (`is_short`), segments were too small for its speed.
+    /// The size of the next segment after a log of `log_bytes`, whose largest segment has `largest_bytes`: a quarter of
+    /// the log, so that a small log takes little space, and a large one has few segments. If the log waits for the
+    /// segment (`is_short`), segments were too small for its speed.
     pub(crate) fn next_segment_bytes(&self, log_bytes: u64, largest_bytes: u64, is_short: bool) -> u64 {
         let wanted =
             if is_short { log_bytes.max(4 * SHORT_BYTES).min(4 * largest_bytes) } else { log_bytes / 4 };
@@ -101,7 +101,7 @@ impl FromStr for SegmentName {
     }
 }
 
-/// The state before the first frame of a segment: with it, a frame can be checked without the segments before.
+/// The state before the first frame of a segment. With it, a frame can be checked without the segments before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentStart {
     /// The segment's number.
@@ -115,7 +115,7 @@ pub struct SegmentStart {
 /// A place between two frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// The slice that the next frame belongs to.
+    /// The slice of the next frame.
     pub slice: u64,
     /// The position of that frame's payload in the stream.
     pub position: u64,

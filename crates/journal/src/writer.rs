@@ -5,13 +5,13 @@
 //! | `Always` | past the system's cache, one call for many frames | the call returns |
 //! | `Everysec`, `No` | through the cache | [`Journal::sync`](crate::Journal::sync) or the system likes |
 //!
-//! Before it writes anything it checks that there are enough spares for all of it. So a full disk never leaves half a
-//! slice behind, and a refused write can be tried again. A write that fails is never tried again.
+//! Before it writes, it checks that there are enough spares for all slices. So a full disk never leaves half a slice,
+//! and a refused write can be tried again. A failed write is never tried again.
 //!
 //! Each frame names the last slice that was durable when the frame was built. An idle log should get an empty slice
 //! ([`Writer::wants_confirmation`]), which records that the slice before was durable.
 //!
-//! Not here: when there is something to write, who allocates spares, and who syncs.
+//! Not here: the times of writes, allocating spares, and syncing.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -27,21 +27,21 @@ use crate::manifest::{StreamId, tag};
 use crate::mutant::{self, Mutant};
 use crate::segment::{Place, SegmentStart};
 
-/// See [`Writer::margin_bytes`]. Threads notice within a millisecond, if the log thread gets a core.
+/// See [`Writer::margin_bytes`]. Threads react within a millisecond, if the log thread gets a core.
 const MARGIN_BYTES: u64 = 16 << 20;
 
-/// What is promised about a slice that was written: `appendfsync`.
+/// The promise about a slice that was written: `appendfsync`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
     /// It is durable.
     Always,
-    /// It is durable a second later, because somebody syncs.
+    /// It is durable a second later, because the disk thread syncs.
     Everysec,
     /// It is durable when the system decides.
     No,
 }
 
-/// See the head of this file. There is one for each open journal.
+/// See the head of this file. Each open journal has one.
 #[derive(Debug)]
 pub struct Writer {
     shared: Arc<Shared>,
@@ -63,7 +63,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Writes into the segment that begins there, which is empty.
+    /// Creates a writer for the segment that begins there, which is empty.
     pub(crate) fn begin(shared: &Arc<Shared>, policy: Policy, start: SegmentStart) -> Result<Writer, Error> {
         let (segment, segment_bytes) = open(shared, policy, start.number)?;
         let last = start.place.last_slice();
@@ -92,10 +92,11 @@ impl Writer {
         (self.place.slice, self.place.position)
     }
 
-    /// The journal is new, and begins with this slice at this position.
+    /// Makes a new journal begin with this slice at this position.
     ///
     /// # Panics
-    /// If something was written, or it has a base.
+    ///
+    /// If something was written, or the journal has a base.
     pub fn begin_at(&mut self, (slice, position): (u64, u64)) {
         assert!(self.offset == 0 && self.buffer.len() == 0, "the journal has begun");
         (self.place.slice, self.place.position) = (slice, position);
@@ -103,7 +104,7 @@ impl Writer {
         self.shared.begin_at(self.place);
     }
 
-    /// The stream has this id from here on.
+    /// Gives the stream this id from here on.
     pub fn name_stream(&mut self, id: &StreamId) {
         self.stream_tag = tag(id);
     }
@@ -113,10 +114,11 @@ impl Writer {
         self.last_filled > self.last_confirmed && self.shared.durable_slice() >= self.last_filled
     }
 
-    /// Writes slices, with this time of the wall clock; returns the number of the last one. All of them are written or,
-    /// if spares are missing, none. With [`Policy::Always`] they are then durable.
+    /// Writes slices with this time of the wall clock. Returns the number of the last one. It writes all of them or, if
+    /// spares are missing, none. With [`Policy::Always`], they are durable then.
     ///
     /// # Panics
+    ///
     /// If they do not begin where the last one ended.
     pub fn append<S: Borrow<Slice>>(&mut self, slices: &[S], unix_ms: u64) -> Result<u64, Trouble> {
         self.shared.check()?;
@@ -138,8 +140,7 @@ impl Writer {
         Ok(last)
     }
 
-    /// Changes the policy. What was written under the old one is made durable before anything is promised under
-    /// `Always`.
+    /// Changes the policy. Data written under the old one are made durable before anything is promised under `Always`.
     pub fn set_policy(&mut self, policy: Policy) -> Result<(), Trouble> {
         let was_direct = self.policy == Policy::Always;
         let is_direct = policy == Policy::Always;
@@ -154,12 +155,13 @@ impl Writer {
         Ok(())
     }
 
-    /// Bytes of space in segments that are ready, including the rest of the open one.
+    /// The free bytes in segments that are ready, including the rest of the open one.
     pub(crate) fn room_bytes(&self) -> u64 {
         self.segment_bytes - self.offset + self.shared.spare_bytes()
     }
 
-    /// The space that must be left when commits have to stop: what is committed until all threads know must fit.
+    /// The space that must be left when commits have to stop. Changes that are committed until all threads know must
+    /// fit.
     pub(crate) fn margin_bytes(&self) -> u64 {
         MARGIN_BYTES.min(self.segment_bytes / 4)
     }
@@ -168,7 +170,7 @@ impl Writer {
         open_path(&self.shared, policy, self.segment.path.clone()).map_err(|error| self.shared.fail(error))
     }
 
-    /// How many spares are needed at least to write these slices, if fewer are ready.
+    /// The least number of spares to write these slices, if fewer are ready.
     fn lacks_spares<S: Borrow<Slice>>(&self, slices: &[S]) -> Option<usize> {
         let max = self.shared.tuning.payload_bytes_max;
         let mut left = self.segment_bytes - self.offset;
@@ -184,7 +186,7 @@ impl Writer {
         let mut take = |payload_bytes: usize| {
             let bytes = padded_bytes(payload_bytes) as u64;
             if bytes > left {
-                // Those that are made for it may be as large as any.
+                // Segments that are made for it may be as large as any.
                 left = spares.get(needed).copied().unwrap_or(self.shared.tuning.segment_bytes);
                 needed += 1;
             }
@@ -242,7 +244,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what is in the buffer.
+    /// Writes the content of the buffer.
     fn flush(&mut self) -> Result<(), Trouble> {
         if self.buffer.len() == 0 {
             return Ok(());
@@ -259,7 +261,7 @@ impl Writer {
     }
 
     fn enter_next_segment(&mut self) -> Result<(), Trouble> {
-        // Nobody else takes spares, and there were enough.
+        // Only this writer takes spares, and there were enough.
         let start = self.shared.take_spare(self.term, self.place).expect("a spare is ready");
         let opened = open(&self.shared, self.policy, start.number);
         (self.segment, self.segment_bytes) = opened.map_err(|error| self.shared.fail(error))?;

@@ -6,6 +6,9 @@
 //! finds them by their [`Verb`]. They write their replies in the protocol's form, errors included, and check themselves
 //! whether the client wants one.
 //!
+//! Apart from its parser, a connection of this protocol is treated like any other: its commands enter shards, and are put
+//! off, delegated and counted. Their entries are at the end of the table of commands.
+//!
 //! Not here: the wire (`resp::memcached`), what items carry beside their value (`keyspace::Marks`), and how a connection's input
 //! becomes commands (`server/memcached.rs`).
 

@@ -9,6 +9,11 @@
 //! Invariant: a command that is neither slow nor failed costs plain loads and stores in its thread's counters, and
 //! reads two words of settings.
 //!
+//! After a command, the thread's [`Accounting`] compares its duration with one number, the lower of the thresholds of slow
+//! log and latency monitor. A command's entry declares what MONITOR must not show of it (`Secrets`).
+//! `INFO` turns the server's figures (`Facts`), plain numbers and words, into named and typed values; its text is one way
+//! to show these.
+//!
 //! Not here: sockets, and the messages between threads.
 
 #![forbid(unsafe_code)]

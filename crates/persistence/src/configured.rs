@@ -1,4 +1,4 @@
-//! The settings of snapshots: where they are, how they are saved, and what is loaded at the start.
+//! Turns settings into what snapshots need: their place, their form, and what is loaded at the start.
 
 use std::sync::atomic::Ordering;
 
@@ -16,17 +16,18 @@ use crate::names::Names;
 use crate::purpose::Purpose;
 use crate::snapshots::Snapshots;
 
-/// What commands that write are answered while snapshots cannot be saved.
+/// The error of commands that write while snapshots cannot be saved.
 pub const MISCONF: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
 
-/// Where snapshots are, and their names.
+/// The place and the names of snapshots.
 pub fn names(settings: &Settings, disk: &Disk) -> Names {
     Names::new(disk, &settings.text(DIR), &settings.text(DBFILENAME))
 }
 
-/// Checks what is on `disk`, and decides whether the snapshot or append-only files of Redis are loaded.
+/// Checks the files on `disk`, and decides whether the snapshot or append-only files of Redis are loaded.
 ///
 /// # Errors
+///
 /// If both exist and nothing says which one counts, or if one cannot be read.
 pub fn choose(settings: &Settings, disk: &Disk) -> Result<Choice, Error> {
     let wanted = match settings.number(IMPORT_AOF) {
@@ -57,13 +58,13 @@ pub fn save_settings(settings: &Settings, disk: &Disk) -> crate::Settings {
     }
 }
 
-/// How snapshots are encoded.
+/// The encoding of snapshots.
 pub fn style(settings: &Settings) -> Style {
     let (compresses, version) = (settings.is_on(RDBCOMPRESSION), settings.number(RDB_VERSION) as u32);
     Style { compresses, version, expires_fields: true }
 }
 
-/// Whether commands that write are refused, because the last save failed.
+/// Whether commands that write are refused because the last save failed.
 pub fn refuses_writes(snapshots: &Snapshots, settings: &Settings) -> bool {
     snapshots.last_failed.load(Ordering::Relaxed)
         && settings.has_save_points()

@@ -1,10 +1,10 @@
-//! Why nothing can be loaded. Each is a sentence for the person who started the server.
+//! The errors of loading. Each is a sentence for the person who started the server.
 
 use std::io;
 
 use crate::runner::NO_SUCH_DB;
 
-/// What to do about a slice that is intact but cannot be applied.
+/// The advice for a slice that is intact but cannot be applied.
 const WAY_OUT: &str = "start the version that wrote it; or darter --copy-journal DIR --to NEW --journal-until MS makes a journal that ends \
     before it: darter --check-journal DIR tells the times";
 
@@ -16,7 +16,7 @@ pub enum Error {
     Snapshot {
         /// Its path, or that of one of its parts.
         name: String,
-        /// What is wrong with it, and where.
+        /// The error and its position.
         source: rdb::Error,
     },
     /// The base of a journal that cannot be loaded.
@@ -27,7 +27,7 @@ pub enum Error {
     AppendOnly {
         /// Its path.
         name: String,
-        /// What is wrong with it, and where.
+        /// The error and its position.
         source: aof::Error,
     },
     /// A command in an append-only file that cannot be run.
@@ -37,7 +37,7 @@ pub enum Error {
         name: String,
         /// The first bytes of the command's name.
         command: String,
-        /// In bytes from the beginning of the file.
+        /// Its position, in bytes from the beginning of the file.
         offset: u64,
         /// A part of a sentence.
         why: String,
@@ -57,7 +57,7 @@ pub enum Error {
         name: String,
         /// The number of the slice.
         slice: u64,
-        /// In the stream, in bytes.
+        /// Its position in the stream, in bytes.
         position: u64,
         /// A part of a sentence.
         why: String,
@@ -73,7 +73,7 @@ pub enum Error {
         command: String,
         /// The number of the slice.
         slice: u64,
-        /// Of the command in the stream, in bytes.
+        /// The position of the command in the stream, in bytes.
         position: u64,
         /// A part of a sentence.
         why: String,
@@ -81,15 +81,15 @@ pub enum Error {
     /// The journal cannot be read.
     #[error("{0}")]
     Journal(String),
-    /// There are an append-only file and a snapshot, and a person has to decide which counts.
+    /// There are both an append-only file and a snapshot, and a person must decide which counts.
     #[error("{0}")]
     Undecided(String),
     /// Reading failed.
     #[error("{what}: {source}")]
     Io {
-        /// What could not be done, to which file.
+        /// The operation and the file that failed.
         what: String,
-        /// Why, as the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }

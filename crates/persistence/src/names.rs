@@ -1,4 +1,4 @@
-//! The names of the snapshot's files and of its temporary files, and their directory.
+//! Names the snapshot's files, its temporary files and their directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use proactor::{Disk, DiskReader};
 
 use ds::calendar::date;
 
-/// The place of the save's time in the name of a snapshot.
+/// The placeholder for the save's time in the name of a snapshot.
 const TIMESTAMP: &str = "{timestamp}";
 /// The form of a timestamp, with 0 for each digit. Such texts sort by time.
 const PATTERN: &str = "0000-00-00T00-00-00";
 
-/// Where snapshots are, and their names, as the settings were at some moment.
+/// The place and the names of snapshots, as the settings were at some moment.
 #[derive(Clone, Debug)]
 pub struct Names {
     disk: Disk,
@@ -70,7 +70,7 @@ impl Names {
         entries.into_iter().filter_map(|name| name.into_string().ok())
     }
 
-    /// The path of a temporary file that will become the snapshot or a part of it; saves in the background have other
+    /// The path of a temporary file that will become the snapshot or a part of it. Saves in the background use other
     /// names.
     pub fn temporary_path(&self, is_background: bool, file: u16) -> PathBuf {
         let process = std::process::id();
@@ -101,7 +101,7 @@ impl Names {
         }
     }
 
-    /// Removes what earlier servers have left behind of unfinished saves.
+    /// Removes files of unfinished saves that earlier servers have left behind.
     pub fn remove_leftovers(&self) {
         for name in self.present() {
             let middle = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));

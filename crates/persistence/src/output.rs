@@ -1,4 +1,4 @@
-//! The files of a snapshot while it is written, and how they become the snapshot.
+//! Writes the files of a snapshot, and turns them into the snapshot when they are complete.
 //!
 //! * In Redis' format there is one file; at the end, large values are appended to it from files of their own.
 //! * In Darter's format there is a part for each thread, with the keys of its home shards, and further parts for large
@@ -7,8 +7,8 @@
 //!
 //! Until then all files have temporary names, and any failure leaves the old snapshot.
 //!
-//! A snapshot for replicas is written in Redis' format, and is never synced. Its files are unlinked as soon as they are
-//! open, so that they disappear with the last process or thread that has them open, however that ends.
+//! A snapshot for replicas is written in Redis' format and never synced. Its files are unlinked as soon as they are
+//! open, so they disappear with the last process or thread that has them open, however that ends.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ use crate::scribe::{LANES, Saving};
 use crate::snapshots::{Settings, Snapshots};
 use crate::spool::{Spool, SpoolState};
 
-/// After this many bytes the system is told to begin writing a file to the disk.
+/// After this many bytes, the system is told to begin writing a file to the disk.
 const SYNCED_BYTES: u64 = 4 * 1024 * 1024;
 /// At most this many bytes are written before readers of the file are told.
 const SPOOLED_BYTES: usize = 256 * 1024;
@@ -42,7 +42,7 @@ pub struct Form {
 }
 
 impl Form {
-    /// The form that the settings ask for, for a snapshot saved at `now_ms` by a server with this many threads.
+    /// The form that the settings ask for, for a snapshot that a server with this many threads saves at `now_ms`.
     pub fn wanted(settings: &Settings, now_ms: u64, thread_count: u16) -> Form {
         let style = settings.style;
         let numbers = 1..MANIFEST - u16::from(LANES);
@@ -97,12 +97,12 @@ impl<'a> Output<'a> {
         Output { snapshots, settings, form, is_background, files: BTreeMap::new(), named: Vec::new(), spool }
     }
 
-    /// Whether it is for readers, and all of them have gone.
+    /// Whether it was for readers and all of them have gone.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.spool.as_ref().is_some_and(|spool| spool.strong_count() == 0)
     }
 
-    /// Tells its readers, if there are any, that this is all: it is complete, or has failed.
+    /// Tells its readers, if there are any, that nothing more follows: it is complete, or has failed.
     pub(crate) fn end_spool(&mut self, is_complete: bool) {
         let Some(spool) = &self.spool else { return };
         self.files.clear();
@@ -111,7 +111,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// An error of the files, for the log.
+    /// Describes an error of the files, for the log.
     pub(crate) fn trouble(&self, error: &io::Error) -> String {
         match self.spool {
             None => error.to_string(),
@@ -164,7 +164,7 @@ impl<'a> Output<'a> {
         Ok(file)
     }
 
-    /// Makes the files the snapshot, unless `saving` was cancelled; returns its length and name.
+    /// Turns the files into the snapshot, unless `saving` was cancelled. Returns its length and name.
     pub(crate) fn complete(&mut self, saving: Option<&Saving>) -> io::Result<(u64, String)> {
         self.file(0)?;
         if self.spool.is_some() {
@@ -177,7 +177,7 @@ impl<'a> Output<'a> {
         };
         let made = self.snapshots.make_snapshot(self.names(), &self.path(last), &name, saving);
         if !self.names().disk().has(&self.path(last)) {
-            // Whether that is durable or not, the parts belong to it now.
+            // The parts belong to the manifest now, whether it is durable or not.
             self.named.clear();
         }
         made?;
@@ -193,12 +193,12 @@ impl<'a> Output<'a> {
         }
         let numbers = (0..=self.form.file_of_lane(LANES)).chain([MANIFEST]);
         for path in numbers.map(|number| self.path(number)).chain(self.named.clone()) {
-            // Most are not there.
+            // Most of them do not exist.
             let _ = self.names().disk().remove(&path);
         }
     }
 
-    /// Joins all files into one, durably if it becomes the snapshot; returns its length.
+    /// Joins all files into one and makes it durable if it becomes the snapshot. Returns its length.
     fn put_together(&mut self) -> io::Result<u64> {
         let mut files = std::mem::take(&mut self.files).into_values();
         let mut main = files.next().expect("it was just asked for");
@@ -216,7 +216,7 @@ impl<'a> Output<'a> {
         Ok(bytes)
     }
 
-    /// Makes the parts durable, renames them, and writes the manifest; returns their total length.
+    /// Makes the parts durable, renames them, and writes the manifest. Returns their total length.
     fn name_parts(&mut self, id: u64, name: &str) -> io::Result<u64> {
         let mut parts = Vec::new();
         for (number, encoder) in std::mem::take(&mut self.files) {
@@ -239,7 +239,7 @@ impl<'a> Output<'a> {
 
 impl Drop for Output<'_> {
     fn drop(&mut self) {
-        // One that ended has said so.
+        // A spool that has ended ignores this.
         self.end_spool(false);
     }
 }
@@ -248,11 +248,11 @@ impl Drop for Output<'_> {
 pub(crate) struct Sink {
     file: DiskWriter,
     is_framed: bool,
-    /// The disk begins to write early, so that the final sync need not wait for everything.
+    /// Whether the disk begins to write early, so that the final sync need not wait for everything.
     begins_early: bool,
-    /// How many bytes the disk has begun to write.
+    /// The number of bytes that the disk has begun to write.
     begun: u64,
-    /// The spool through which it is read meanwhile.
+    /// The spool through which readers read it meanwhile.
     spool: Option<Weak<Spool>>,
 }
 

@@ -1,4 +1,5 @@
-//! When snapshots are saved unasked: at `save` points, by `snapshot-cron`, and after a `BGSAVE` that was postponed.
+//! Decides when snapshots are saved without a request: at `save` points, by `snapshot-cron`, and after a postponed
+//! `BGSAVE`.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +18,7 @@ fn is_reached(points: &str, seconds: u64, changes: impl FnOnce() -> u64) -> Opti
     due.iter().find(|point| changes >= point[1]).map(|point| (changes, point[0]))
 }
 
-/// The settings that say when snapshots are saved unasked.
+/// The settings for saves without a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
     /// `save`: seconds and changes, in pairs.
@@ -26,7 +27,7 @@ pub struct Plan<'a> {
     pub cron: &'a str,
 }
 
-/// Whether a background save is due at `now_seconds`; it stays due until one was begun.
+/// Whether a background save is due at `now_seconds`. It stays due until one begins.
 pub fn is_due(
     snapshots: &Snapshots,
     plan: Plan<'_>,
@@ -53,7 +54,7 @@ pub fn is_due(
         Schedule::parse(plan.cron).is_ok_and(|schedule| schedule.is_due(now_seconds))
             && last_try_seconds / 60 < now_seconds / 60
     };
-    // Somebody else may have wanted one meanwhile.
+    // A client may have requested one meanwhile.
     snapshots.is_scheduled.fetch_or(is_due, Ordering::Relaxed);
     is_due
 }
@@ -66,7 +67,7 @@ mod tests {
     use crate::purpose::RETRY_SECONDS;
     use crate::tuning::Tuning;
 
-    /// Whether it is time after so many seconds and changes, with these save points.
+    /// Checks whether a save is due after this many seconds and changes, with these save points.
     fn check(points: &str, seconds: u64, changes: u64, has_failed: bool, expected: bool) {
         let snapshots = Snapshots::new(Clock::real(), true, Tuning::LARGE);
         let started = snapshots.last_save_seconds();
@@ -74,7 +75,7 @@ mod tests {
         snapshots.last_try_seconds.store(started, Ordering::Relaxed);
         let is_due = || is_due(&snapshots, Plan { points, cron: "" }, || changes, started + seconds);
         assert_eq!(is_due(), expected, "{points} {seconds} {changes}");
-        // It stays, until that was begun.
+        // It stays due until it begins.
         assert_eq!(is_due(), expected);
         snapshots.is_scheduled.store(false, Ordering::Relaxed);
         assert!(!is_due(), "it was looked at in this second");

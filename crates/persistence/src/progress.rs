@@ -1,4 +1,4 @@
-//! How far the loading at the start is.
+//! Tracks the progress of loading at the start.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Default, Debug)]
 pub struct Progress {
     is_loading: AtomicBool,
-    /// When it began, in seconds since 1970.
+    /// The start of loading, in seconds since 1970.
     started_seconds: AtomicU64,
     /// The size of the file that is being read.
     pub total_bytes: AtomicU64,
-    /// How much of it was read.
+    /// The bytes of it that were read.
     pub loaded_bytes: AtomicU64,
     /// The memory in use when the file was saved, as the file says.
     pub used_bytes: AtomicU64,
@@ -19,40 +19,40 @@ pub struct Progress {
 /// The figures that `INFO` shows.
 #[derive(Debug)]
 pub struct Figures {
-    /// When it began, since 1970.
+    /// The start of loading, in seconds since 1970.
     pub started_seconds: u64,
     /// The size of the file.
     pub total_bytes: u64,
     /// The memory in use when the file was saved.
     pub used_bytes: u64,
-    /// How much was read.
+    /// The bytes that were read.
     pub loaded_bytes: u64,
-    /// The same in percent.
+    /// Their share in percent.
     pub percent: f64,
     /// An estimate of the remaining time.
     pub seconds_left: u64,
 }
 
 impl Progress {
-    /// The loading begins at `now_ms` since 1970.
+    /// Begins loading at `now_ms` since 1970.
     pub fn begin(&self, now_ms: u64) {
         self.started_seconds.store(now_ms / 1000, Ordering::Relaxed);
         self.is_loading.store(true, Ordering::Relaxed);
     }
 
-    /// A file of so many bytes is read from its beginning.
+    /// Begins a file of this many bytes.
     pub fn begin_file(&self, total_bytes: u64) {
         self.total_bytes.store(total_bytes, Ordering::Relaxed);
         self.loaded_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// How much was read, in percent.
+    /// The percentage that was read.
     pub fn percent(&self) -> u64 {
         let total_bytes = self.total_bytes.load(Ordering::Relaxed);
         (self.loaded_bytes.load(Ordering::Relaxed) * 100 / total_bytes.max(1)).min(100)
     }
 
-    /// The data are loaded.
+    /// Ends loading.
     pub fn end(&self) {
         self.is_loading.store(false, Ordering::Release);
     }
@@ -63,13 +63,13 @@ impl Progress {
         self.is_loading.load(Ordering::Acquire)
     }
 
-    /// The figures, while it loads.
+    /// The figures, during a load.
     pub fn figures(&self, now_ms: u64) -> Option<Figures> {
         let get = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let loaded_bytes = get(&self.loaded_bytes);
-        // How much of a journal follows its base is an estimate, and a file may grow.
+        // The length of the journal after its base is an estimate, and a file may grow.
         let total_bytes = match get(&self.total_bytes) {
-            // Nobody knows how long a pipe is.
+            // The length of a pipe is unknown.
             0 => 0,
             total_bytes => total_bytes.max(loaded_bytes),
         };
@@ -82,7 +82,7 @@ impl Progress {
             used_bytes: get(&self.used_bytes),
             loaded_bytes,
             percent: loaded_bytes as f64 / (total_bytes + 1) as f64 * 100.0,
-            // As Redis has it, which knows nothing better in the first second.
+            // This is what Redis shows, too, which cannot estimate in the first second.
             seconds_left: if elapsed == 0 { 1 } else { elapsed * bytes_left / (loaded_bytes + 1) },
         })
     }
@@ -100,7 +100,7 @@ mod tests {
         progress.loaded_bytes.store(50, Ordering::Relaxed);
         let figures = |progress: &Progress| progress.figures(9_000).expect("it loads");
         assert_eq!((progress.percent(), figures(&progress).percent as u64), (25, 24));
-        // More follows than was expected.
+        // The file is longer than expected.
         progress.loaded_bytes.store(500, Ordering::Relaxed);
         let Figures { total_bytes, loaded_bytes, percent, seconds_left, .. } = figures(&progress);
         assert_eq!((total_bytes, loaded_bytes, seconds_left, progress.percent()), (500, 500, 0, 100));

@@ -1,4 +1,4 @@
-//! The purposes of a background save, and the state of checkpoints.
+//! Defines the purposes of a background save, and the state of checkpoints.
 //!
 //! A checkpoint is written like any snapshot, but under the name of a journal's base. It has its own figures and log
 //! lines: `LASTSAVE` and `rdb_*` do not report it, and the changes in it do not count as saved.
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::snapshots::{Saved, lock};
 
-/// After a failed save, the server waits longer than this many seconds before it saves again unasked.
+/// After a failed save, the server waits longer than this many seconds before it saves again without a request.
 pub(crate) const RETRY_SECONDS: u64 = 5;
 
-/// Whether the server may save again unasked: the last save has not failed, or began long enough ago.
+/// Whether the server may save again without a request: the last save has not failed, or began long enough ago.
 pub(crate) fn may_try(last_try_seconds: &AtomicU64, last_failed: &AtomicBool, now_seconds: u64) -> bool {
     let since_try = now_seconds.saturating_sub(last_try_seconds.load(Ordering::Relaxed));
     since_try > RETRY_SECONDS || !last_failed.load(Ordering::Relaxed)
@@ -27,12 +27,12 @@ pub enum Purpose {
     Snapshot,
     /// The base of a journal.
     Checkpoint,
-    /// What replicas begin with.
+    /// The snapshot that replicas begin with.
     Replicas,
 }
 
 impl Purpose {
-    /// The activity in the words of Redis' log.
+    /// The activity, in the words of Redis' log.
     pub fn activity(self) -> &'static str {
         match self {
             Purpose::Snapshot => "saving",
@@ -42,12 +42,12 @@ impl Purpose {
     }
 }
 
-/// Why a checkpoint failed.
+/// The reason why a checkpoint failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoCheckpoint {
     /// A sentence.
     pub why: String,
-    /// It did not fail: it was cancelled.
+    /// Whether it did not fail but was cancelled.
     pub is_given_up: bool,
 }
 
@@ -60,11 +60,11 @@ pub struct Checkpoints {
     pub consecutive_failures: AtomicU64,
     /// Whether the last one failed.
     pub last_failed: AtomicBool,
-    /// When the last one began, in seconds since 1970.
+    /// The beginning of the last one, in seconds since 1970.
     pub last_try_seconds: AtomicU64,
-    /// How long the last one took; -1 if there was none.
+    /// The duration of the last one. -1 if there was none.
     pub last_took_seconds: AtomicI64,
-    /// The most that waited in memory to be written in the last one.
+    /// The largest amount that waited in memory to be written in the last one.
     pub last_peak_bytes: AtomicU64,
     /// The outcome of the last one, until it is taken.
     ended: Mutex<Option<Result<Saved, NoCheckpoint>>>,
@@ -85,18 +85,18 @@ impl Default for Checkpoints {
 }
 
 impl Checkpoints {
-    /// Takes the outcome of the last one: its files are durable and renamed, or removed. For whoever began it, when it
-    /// is told of the end.
+    /// Takes the outcome of the last one: its files are durable and renamed, or removed. The component that began it
+    /// takes it when it hears of the end.
     pub fn take_ended(&self) -> Option<Result<Saved, NoCheckpoint>> {
         lock(&self.ended).take()
     }
 
-    /// Whether another one may begin unasked: the last one did not fail, or began long enough ago.
+    /// Whether another one may begin without a request: the last one did not fail, or began long enough ago.
     pub fn may_try(&self, now_seconds: u64) -> bool {
         may_try(&self.last_try_seconds, &self.last_failed, now_seconds)
     }
 
-    /// A checkpoint could not be begun, or a later step with its files failed.
+    /// Notes that a checkpoint could not begin, or that a later step with its files failed.
     pub fn note_failure(&self, why: &str) {
         tracing::warn!("Background append only file rewriting error: {why}");
         self.last_failed.store(true, Ordering::Relaxed);

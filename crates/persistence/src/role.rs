@@ -1,8 +1,8 @@
-//! How loading treats each command of an append-only file or a journal.
+//! Classifies the commands of an append-only file or a journal for loading.
 
 use command::{Command, CommandId, Entry, Route, Rule, Table};
 
-/// How a command in a stream is treated on loading.
+/// The role of a command in a stream that is loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// It changes data, and runs.
@@ -31,8 +31,8 @@ impl Roles<'_> {
     }
 }
 
-/// The roles of all commands of `table`, by their numbers. The entries in `of_data` change data, and
-/// `changes_libraries` says by its full name whether a command changes libraries of functions.
+/// The roles of all commands of `table`, by their numbers. The entries in `of_data` change data. `changes_libraries`
+/// tells by its full name whether a command changes libraries of functions.
 pub fn roles(table: &Table, of_data: &[&[Entry]], changes_libraries: impl Fn(&str) -> bool) -> Vec<Role> {
     table.all().iter().map(|command| role_of(command, of_data, &changes_libraries)).collect()
 }

@@ -1,10 +1,10 @@
 //! Runs a stream of commands that records changes of data: an append-only file of Redis, or the slices of a journal.
 //!
-//! Commands run on a [`Stage`]: shards that nobody else knows, through the table of commands, like those of clients.
-//! But nothing expires or is evicted, no waiters are served, and nothing is recorded: each deletion was recorded as a
-//! command of its own. A command that fails ends the loading, because the data would not be the original ones.
+//! Commands run on a [`Stage`], shards that no other component knows, through the table of commands, like those of
+//! clients. But nothing expires or is evicted, no waiters are served, and nothing is recorded: the stream contains each
+//! deletion as a command. A failing command ends the loading, because the data would differ from the original ones.
 //!
-//! Not here: where commands come from, transactions, and which database is selected (`import/replay.rs`, `recover/`).
+//! Not here: the source of the commands, transactions, and the selected database (`import/replay.rs`, `recover/`).
 
 use command::{Client, Command, Located, Outcome, Shards, Table, Tx};
 use keyspace::{Config, UnixMs};
@@ -13,7 +13,7 @@ use shard::{Hold, ShardId};
 
 use crate::load::Target;
 
-/// Why a database cannot be selected.
+/// The reason why a database cannot be selected.
 pub(crate) const NO_SUCH_DB: &str = "more databases than the setting databases allows";
 
 /// The database that `SELECT` names, if it exists.
@@ -43,7 +43,7 @@ impl<'a> Stage<'a> {
         Stage { target, shards, config }
     }
 
-    /// Exchanges the databases of these shards with those of the target, while no runner has them; returns the number
+    /// Exchanges the databases of these shards with those of the target, while no runner has them. Returns the number
     /// of their keys.
     pub(crate) fn exchange(&self) -> u64 {
         let mut hold = Hold::new(&self.shards);
@@ -83,7 +83,7 @@ impl<'s> Runner<'s> {
         runner
     }
 
-    /// Enters shards that no other runner has.
+    /// Enters shards that no other runner holds.
     pub(crate) fn enter(&mut self, ids: impl Iterator<Item = ShardId>) {
         for id in ids {
             let entered = self.tx.hold.try_enter(id);
@@ -102,7 +102,7 @@ impl<'s> Runner<'s> {
         heap::settle();
     }
 
-    /// Commands from here on were originally run at this time, in milliseconds since 1970.
+    /// Sets the original time of the following commands, in milliseconds since 1970.
     #[inline]
     pub(crate) fn set_steady(&mut self, unix_ms: u64) {
         self.tx.steady = unix_ms as i64;
@@ -120,13 +120,13 @@ impl<'s> Runner<'s> {
         self.tx.hold.shard(shard).dbs[db as usize].prefetch_place(hash);
     }
 
-    /// Prefetches the record itself; its table entry is in the cache by now.
+    /// Prefetches the record itself. Its table entry is in the cache by then.
     #[inline]
     pub(crate) fn prefetch_record(&self, db: u32, (shard, hash): (ShardId, u64)) {
         self.tx.hold.shard(shard).dbs[db as usize].prefetch_record(hash);
     }
 
-    /// Runs a command; `located` says where its only key is. The error is a part of a sentence.
+    /// Runs a command. `located` is the place of its only key. The error is a part of a sentence.
     pub(crate) fn run(
         &mut self,
         command: &'s Command,

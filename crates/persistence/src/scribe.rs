@@ -1,13 +1,13 @@
-//! A snapshot that is being saved in the background: what threads and writer share, and how a record is captured.
+//! Captures records for a snapshot that is saved in the background. Threads and writer share its state.
 //!
 //! ```text
 //!  shard ── cut (keyspace) ──▶ Scribe ── Chunk ──▶ ▒▒▒▒ at most `waiting_bytes_max` ──▶ Writer ──▶ file
 //!  shard ── cut ─────────────▶ Scribe ── Chunk ──▶ ▒▒▒▒
 //! ```
 //!
-//! Each database of each shard has a scribe, which encodes records into chunks: whole entries, preceded by the number
-//! of their database. So chunks of all threads can be written to one file in any order. A large value takes many
-//! chunks: these have a *lane*, which is a file of its own.
+//! Each database of each shard has a scribe. It encodes records into chunks: whole entries, preceded by the number of
+//! their database. So chunks of all threads can be written to one file in any order. A large value takes many chunks.
+//! These have a *lane*, which is a file of its own.
 //!
 //! A large string is not copied: the chunk holds a reference to it, and the writer encodes it.
 
@@ -27,14 +27,14 @@ use crate::output::Form;
 use crate::purpose::Purpose;
 use crate::tuning::Tuning;
 
-/// Larger values are captured in parts.
+/// Values larger than this are captured in parts.
 const WHOLE_BYTES_MAX: usize = 64 * 1024;
-/// Large values that are captured at the same time. Lane 0 is for all other values.
+/// The number of large values that can be captured at the same time. Lane 0 is for all other values.
 pub(crate) const LANES: u8 = 16;
 /// All lanes for large values, each a bit.
 const ALL_LANES: u64 = ((1 << LANES) - 1) << 1;
 
-/// What is saved about the use of keys: what the eviction policy needs.
+/// Says what is saved about the use of keys, which the eviction policy needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     /// Whether the idle time is saved.
@@ -46,7 +46,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Writes it before the key.
+    /// Writes the use of a key before the key.
     fn encode<W: io::Write>(self, record: RecordRef<'_>, encoder: &mut Encoder<W>) -> io::Result<()> {
         match self.lfu {
             Some(lfu) => encoder.frequency(lfu.counter(record.access(), self.now)),
@@ -96,16 +96,16 @@ pub(crate) enum Chunk {
     Bytes { file: u16, bytes: Vec<u8> },
     /// A string that has yet to be encoded, preceded by its key, for this file.
     Text { file: u16, head: Vec<u8>, text: Arc<Vec<u8>> },
-    /// Everything was sent.
+    /// All chunks were sent.
     End,
-    /// Nothing more will come, because the server ends.
+    /// The save ends because the server does.
     Abandoned,
-    /// The save was cancelled, and somebody waits until its disk space is free, that is, until the writer drops this.
+    /// The save was cancelled, and a thread waits until its disk space is free, that is, until the writer drops this.
     GivenUp(Sender<()>),
 }
 
-/// A chunk on its way. An evicted record that is still to be saved goes from the database to here, so what waits does
-/// not count against `maxmemory`.
+/// A chunk on its way. Records that are evicted before they are saved go from the database to here, so waiting chunks
+/// do not count against `maxmemory`.
 pub(crate) type Sent = (Chunk, Exemption);
 
 /// A snapshot being saved.
@@ -113,11 +113,11 @@ pub struct Saving {
     to_writer: Sender<Sent>,
     /// Its purpose.
     pub purpose: Purpose,
-    /// In milliseconds since 1970.
+    /// The beginning, in milliseconds since 1970.
     pub started_ms: u64,
     /// The number of changes at the cut.
     pub changes: u64,
-    /// Keys at the cut.
+    /// The number of keys at the cut.
     pub key_count: u64,
     /// The number of these that were saved.
     pub keys_done: AtomicU64,
@@ -126,14 +126,14 @@ pub struct Saving {
     tuning: Tuning,
     waiting_bytes_max: usize,
     waiting_bytes: AtomicUsize,
-    /// The most that ever waited, in bytes.
+    /// The largest amount that ever waited, in bytes.
     pub peak_bytes: AtomicUsize,
-    /// Why it has failed: anything captured from now on is discarded.
+    /// The reason why it has failed. From then, captured records are discarded.
     failure: Mutex<Option<String>>,
     has_failed: AtomicBool,
-    /// It was cancelled.
+    /// Whether it was cancelled.
     is_given_up: AtomicBool,
-    /// Scribes that have not ended, and the thread that begins the save.
+    /// The number of scribes that have not ended, plus one for the thread that begins the save.
     open_count: AtomicUsize,
     /// Free lanes, each a bit.
     free_lanes: AtomicU64,
@@ -170,13 +170,13 @@ impl Saving {
         }
     }
 
-    /// Whether so much waits to be written that only what cannot wait may be added.
+    /// Whether the limit of waiting bytes is reached, so that only records that cannot wait may be added.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.waiting_bytes.load(Ordering::Relaxed) >= self.waiting_bytes_max && !self.has_failed()
     }
 
-    /// This many bytes were written; true if there has just become room again.
+    /// Notes that this many bytes were written. Returns true if this has just made room again.
     pub(crate) fn note_written(&self, bytes: usize) -> bool {
         let before = self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
         assert!(bytes <= before, "{bytes} bytes were written, and only {before} waited");
@@ -188,7 +188,7 @@ impl Saving {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// The save has failed; the first reason counts.
+    /// Notes that the save has failed. The first reason counts.
     pub(crate) fn fail(&self, why: String, is_given_up: bool) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if failure.is_none() {
@@ -198,7 +198,7 @@ impl Saving {
         self.has_failed.store(true, Ordering::Relaxed);
     }
 
-    /// Why it failed, if it did.
+    /// The reason why it failed, if it did.
     pub(crate) fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -224,17 +224,17 @@ impl Saving {
         let bytes = chunk.waiting_bytes();
         let waiting = self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.peak_bytes.fetch_max(waiting, Ordering::Relaxed);
-        // A writer that is gone has said why.
+        // A writer that is gone has reported why.
         let memory = Exemption::new(Exempt::Snapshot, chunk.memory_bytes());
         let _ = self.to_writer.send((chunk, memory));
     }
 
-    /// Nothing more will be captured.
+    /// Notes that nothing more will be captured.
     pub(crate) fn abandon(&self) {
         self.send(Chunk::Abandoned);
     }
 
-    /// A scribe, or the thread that began the save, is done.
+    /// Notes that a scribe, or the thread that began the save, is done.
     pub fn close_one(&self) {
         let before = self.open_count.fetch_sub(1, Ordering::AcqRel);
         assert!(before > 0, "a save was closed by more than have opened it");
@@ -277,7 +277,7 @@ impl Chunk {
     }
 }
 
-/// A large value of which a part was captured.
+/// A large value that was captured in part.
 struct Amid {
     key: Box<[u8]>,
     value: InParts,
@@ -292,17 +292,17 @@ pub struct Scribe {
     file: u16,
     chunk: Vec<u8>,
     chunk_memory: Exemption,
-    /// Keys whose ends are in the chunk.
+    /// The number of keys that end in the chunk.
     key_count: u64,
     amid: Option<Amid>,
 }
 
 thread_local! {
-    /// The encoder's memory is so large that all scribes of a thread share it.
+    /// The encoder's memory is large, so all scribes of a thread share it.
     static ENCODER: RefCell<Option<Encoder<Vec<u8>>>> = const { RefCell::new(None) };
 }
 
-/// Appends to `chunk` what `encode` encodes.
+/// Appends the output of `encode` to `chunk`.
 fn encode<R>(
     style: Style,
     chunk: &mut Vec<u8>,
@@ -318,7 +318,7 @@ fn encode<R>(
 }
 
 impl Scribe {
-    /// For this database of a shard whose home is `thread`.
+    /// Creates the scribe of this database of a shard whose home is `thread`.
     pub fn new(saving: &Arc<Saving>, db: u32, thread: u16) -> Scribe {
         let open_count = saving.open_count.fetch_add(1, Ordering::Relaxed);
         assert!(open_count > 0, "a scribe comes after the end of its snapshot was sent");
@@ -373,7 +373,7 @@ impl Scribe {
         }
     }
 
-    /// Captures the next part of a record or, `at_once`, the rest of it.
+    /// Captures the next part of a record, or with `at_once` the rest of it.
     fn take_part(&mut self, record: RecordRef<'_>, at_once: bool, is_first: bool) -> Taken {
         let (db, usage) = (self.db, self.saving.usage);
         let until = if at_once { u64::MAX } else { self.saving.tuning.part_bytes };
@@ -429,7 +429,7 @@ impl Scribe {
 }
 
 impl Witness for Scribe {
-    /// A chunk that goes to the writer does not count at any moment.
+    /// A chunk for the writer never counts.
     fn take(&mut self, record: RecordRef<'_>, at_once: bool) -> Taken {
         heap::at_once(|| self.take_next(record, at_once))
     }

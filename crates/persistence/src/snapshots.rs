@@ -1,4 +1,4 @@
-//! The state of a server's snapshots, and how one is saved.
+//! Holds the state of a server's snapshots, and saves them.
 
 use std::io;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::superseded;
 use crate::tuning::Tuning;
 use crate::writer::{Tell, Writer};
 
-/// How long a save waits until a cancelled one has freed its disk space.
+/// The longest time that a save waits until a cancelled one has freed its disk space.
 const ROOM_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The settings of a save, fixed when it begins.
@@ -46,11 +46,11 @@ pub struct Settings {
 pub struct Content<'a> {
     /// The databases of each shard, with its home thread.
     pub shards: Vec<(u16, &'a Dbs)>,
-    /// How many threads there are.
+    /// The number of threads.
     pub thread_count: u16,
     /// What is saved about the use of keys.
     pub usage: Usage,
-    /// What comes before the keys, encoded: fields about the snapshot, and libraries.
+    /// The encoded part before the keys: fields about the snapshot, and libraries.
     pub about: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ pub struct Saved {
     pub bytes: u64,
     /// Its name.
     pub name: String,
-    /// How long it took.
+    /// The duration.
     pub took_ms: u64,
 }
 
@@ -101,7 +101,7 @@ impl Content<'_> {
 /// The state of a server's snapshots.
 pub struct Snapshots {
     pub(crate) clock: Clock,
-    /// When the last save was made, or the server started, in seconds since 1970.
+    /// The time of the last save, or of the server's start, in seconds since 1970.
     last_save_seconds: AtomicU64,
     /// The number of changes at the last save, or when the snapshot was loaded.
     changes_saved: AtomicU64,
@@ -111,11 +111,11 @@ pub struct Snapshots {
     pub last_failed: AtomicBool,
     /// The number of keys in the snapshot that was loaded last.
     pub loaded_key_count: AtomicU64,
-    /// Expired keys in it.
+    /// The number of expired keys in it.
     pub expired_key_count: AtomicU64,
     /// The progress of loading at the start.
     pub progress: Progress,
-    /// Keys that a save for which all wait has written, and all keys; 0 of 0 if there is no such save.
+    /// The keys written by a save for which all threads wait, and all of its keys. 0 of 0 if there is no such save.
     keys_written: AtomicU64,
     keys_to_write: AtomicU64,
     /// The current background save.
@@ -123,7 +123,7 @@ pub struct Snapshots {
     is_cutting: AtomicBool,
     /// The thread of the latest writer.
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// Writers do not get threads; the simulation takes and steps them.
+    /// Whether writers get no threads, because the simulation takes and steps them.
     is_simulated: bool,
     tuning: Tuning,
     simulated_writer: Mutex<Option<Writer>>,
@@ -131,17 +131,17 @@ pub struct Snapshots {
     superseded_aof: Mutex<Option<String>>,
     /// Held while a file becomes the snapshot, so that a cancelled save never does.
     renaming: Mutex<()>,
-    /// A background save was requested as soon as possible.
+    /// Whether a background save was requested as soon as possible.
     pub is_scheduled: AtomicBool,
-    /// When the last one began, in seconds since 1970.
+    /// The beginning of the last one, in seconds since 1970.
     pub last_try_seconds: AtomicU64,
-    /// When it was last checked whether a save is due, in seconds since 1970.
+    /// The time of the last check whether a save is due, in seconds since 1970.
     pub looked_at_seconds: AtomicU64,
-    /// How long the last one took; -1 if there was none.
+    /// The duration of the last one. -1 if there was none.
     pub last_took_seconds: AtomicI64,
-    /// The most that waited in memory to be written in the last one.
+    /// The largest amount that waited in memory to be written in the last one.
     pub last_peak_bytes: AtomicU64,
-    /// The state of checkpoints, which count nowhere else.
+    /// The state of checkpoints, which count only there.
     pub checkpoints: Checkpoints,
 }
 
@@ -176,9 +176,9 @@ impl Snapshots {
         }
     }
 
-    /// Saves a snapshot; all shards are entered, and `changes` is the number of changes so far. A background save for a
-    /// snapshot is cancelled, because it is older. A checkpoint continues. `is_aborted` says whether this save is no
-    /// longer wanted.
+    /// Saves a snapshot. The caller has entered all shards; `changes` is the number of changes so far. A background
+    /// save of a snapshot is cancelled, because it is older. A checkpoint continues. `is_aborted` tells whether this
+    /// save is no longer wanted.
     pub fn save(
         &self,
         settings: Settings,
@@ -232,9 +232,9 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Prepares a background save of the current data: all shards are entered, and no other save is running. The caller
-    /// then runs the writer ([`run_writer`](Self::run_writer)), creates a scribe for each database that has keys, and
-    /// calls [`began`](Self::began).
+    /// Prepares a background save of the current data. The caller has entered all shards, and no other save is running.
+    /// The caller then runs the writer ([`run_writer`](Self::run_writer)), creates a scribe for each database that has
+    /// keys, and calls [`began`](Self::began).
     pub fn begin(
         &'static self,
         settings: Settings,
@@ -246,8 +246,8 @@ impl Snapshots {
         self.prepare(settings, content, changes, tell, None)
     }
 
-    /// The same for a snapshot that replicas read while it is written. It is cancelled when nobody holds the spool any
-    /// more.
+    /// Prepares a snapshot that replicas read while it is written, like [`begin`](Self::begin). It is cancelled when
+    /// the last reader has dropped the spool.
     pub fn begin_spool(
         &'static self,
         settings: Settings,
@@ -291,7 +291,7 @@ impl Snapshots {
         Ok((saving, writer))
     }
 
-    /// All databases with keys have their scribes. The caller ends with [`Saving::close_one`].
+    /// Notes that all databases with keys have their scribes. The caller ends with [`Saving::close_one`].
     pub fn began(&self, saving: &Arc<Saving>) {
         self.set_current(Some(Arc::clone(saving)));
     }
@@ -301,17 +301,17 @@ impl Snapshots {
         lock(&self.current).clone()
     }
 
-    /// The same, if it is for the snapshot rather than a checkpoint.
+    /// The current background save, if it is for the snapshot rather than a checkpoint.
     pub fn saving_snapshot(&self) -> Option<Arc<Saving>> {
         self.current().filter(|saving| saving.purpose == Purpose::Snapshot)
     }
 
-    /// The same, if Redis would have a process that writes an RDB: if it is for the snapshot, or for replicas.
+    /// The current background save, if Redis would have a process that writes an RDB: for the snapshot or for replicas.
     pub fn saving_rdb(&self) -> Option<Arc<Saving>> {
         self.current().filter(|saving| saving.purpose != Purpose::Checkpoint)
     }
 
-    /// The same, if it is a checkpoint.
+    /// The current background save, if it is a checkpoint.
     pub fn saving_checkpoint(&self) -> Option<Arc<Saving>> {
         self.current().filter(|saving| saving.purpose == Purpose::Checkpoint)
     }
@@ -321,13 +321,14 @@ impl Snapshots {
         *lock(&self.current) = saving;
     }
 
-    /// Whether a record might have to be saved before it changes. Certain for a caller that holds a shard.
+    /// Whether a record might have to be saved before it changes. The answer is certain for a caller that holds a
+    /// shard.
     #[inline]
     pub fn is_cutting(&self) -> bool {
         self.is_cutting.load(Ordering::Relaxed)
     }
 
-    /// Runs a writer on a thread of its own, which begins with `prepare`.
+    /// Runs a writer on a thread of its own. The thread begins with `prepare`.
     pub fn run_writer(&self, writer: Writer, prepare: impl FnOnce() + Send + 'static) -> io::Result<()> {
         if self.is_simulated {
             *lock(&self.simulated_writer) = Some(writer);
@@ -342,19 +343,19 @@ impl Snapshots {
         Ok(())
     }
 
-    /// A writer that was begun, for the simulation.
+    /// Takes a writer that was begun, for the simulation.
     pub fn take_simulated_writer(&self) -> Option<Writer> {
         lock(&self.simulated_writer).take()
     }
 
-    /// Keeps the snapshot as it is while the guard is held. Getting it may take long, because somebody may be writing
-    /// to the disk.
+    /// Keeps the snapshot as it is while the guard is held. Getting the guard may take long, because another thread may
+    /// be writing to the disk.
     fn lock_renaming(&self) -> MutexGuard<'_, ()> {
         loop {
             match self.renaming.try_lock() {
                 Ok(renaming) => return renaming,
                 Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                // All simulated threads are one: whoever has the lock must run.
+                // All simulated threads are one real thread, so the holder of the lock must run.
                 Err(TryLockError::WouldBlock) if self.is_simulated => shard::pause(),
                 Err(TryLockError::WouldBlock) => return lock(&self.renaming),
             }
@@ -381,14 +382,14 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Records beside the snapshot that an append-only file is superseded, if there is one: its replacement is durable.
+    /// Records beside the snapshot that an append-only file is superseded, if there is one. Its replacement is durable.
     pub fn note_superseded(&self, names: &Names) {
         if let Some(state) = self.superseded_aof() {
             superseded::note(names, &state);
         }
     }
 
-    /// A background save has ended: its length and name, or why it failed.
+    /// Ends a background save: with its length and name, or with the reason why it failed.
     pub(crate) fn end_background_save(&self, saving: &Saving, saved: Result<(u64, String), String>) {
         let current = self.current();
         assert!(
@@ -434,13 +435,13 @@ impl Snapshots {
         self.last_failed.store(false, Ordering::Relaxed);
     }
 
-    /// The last background save has failed, for this reason.
+    /// Notes that the last background save has failed, for this reason.
     pub fn note_failure(&self, why: &str) {
         tracing::warn!("Background saving error: {why}");
         self.last_failed.store(true, Ordering::Relaxed);
     }
 
-    /// Cancels the background save: from here on it cannot become the snapshot.
+    /// Cancels the background save. It can no longer become the snapshot.
     pub fn give_up(&self, why: &str) {
         let _nobody_renames = self.lock_renaming();
         if let Some(saving) = self.current() {
@@ -448,7 +449,7 @@ impl Snapshots {
         }
     }
 
-    /// Cancels the background save if it is for replicas, so that its disk space is free for something more important.
+    /// Cancels the background save if it is for replicas, to free its disk space for something more important.
     pub fn give_up_spool(&self, why: &str) {
         if self.current().is_some_and(|saving| saving.purpose == Purpose::Replicas) {
             self.give_up(why);
@@ -458,12 +459,12 @@ impl Snapshots {
         }
     }
 
-    /// Waits for a limited time until a cancelled save takes no disk space any more.
+    /// Waits for a limited time until a cancelled save has freed its disk space.
     fn await_room(&self) {
         if let Some(saving) = self.current() {
             let (waiting, is_gone) = channel();
             saving.send(Chunk::GivenUp(waiting));
-            // Nothing is ever sent: it is over when the writer drops its end.
+            // The writer sends nothing; it drops its end when the space is free.
             let _ = is_gone.recv_timeout(ROOM_PATIENCE);
         }
     }
@@ -473,7 +474,7 @@ impl Snapshots {
         self.give_up("the server ends");
         self.current().into_iter().for_each(|saving| saving.abandon());
         if let Some(writer) = lock(&self.writer).take() {
-            // If it panicked, it said so.
+            // A writer that panicked has reported it.
             let _ = writer.join();
         }
     }
@@ -483,34 +484,34 @@ impl Snapshots {
         lock(&self.superseded_aof).clone()
     }
 
-    /// From now on snapshots supersede an append-only file in this state.
+    /// Makes snapshots supersede an append-only file in this state.
     pub fn set_superseded_aof(&self, state: Option<String>) {
         *lock(&self.superseded_aof) = state;
     }
 
-    /// When the last save was made, in seconds since 1970, or the server started if there was none.
+    /// The time of the last save, or of the server's start if there was none, in seconds since 1970.
     pub fn last_save_seconds(&self) -> u64 {
         self.last_save_seconds.load(Ordering::Relaxed)
     }
 
-    /// How many of `changes` came after the last save; none if they were counted before it.
+    /// The number of `changes` that came after the last save. 0 if they were counted before it.
     pub fn changes_since(&self, changes: u64) -> u64 {
         changes.saturating_sub(self.changes_saved.load(Ordering::Relaxed))
     }
 
-    /// All of `changes` are on the disk.
+    /// Notes that all of `changes` are on disk.
     pub fn note_saved(&self, changes: u64) {
         self.changes_saved.store(changes, Ordering::Relaxed);
     }
 
-    /// What percentage of the keys a save for which all wait has written, if there is one.
+    /// The percentage of keys that a save for which all threads wait has written, if there is one.
     pub fn save_percent(&self) -> Option<f64> {
         let all = self.keys_to_write.load(Ordering::Relaxed);
         (all > 0).then(|| self.keys_written.load(Ordering::Relaxed) as f64 * 100.0 / all as f64)
     }
 }
 
-/// A snapshot for replicas is complete, or has failed. A failure causes no refusal: the replicas ask again.
+/// Notes that a snapshot for replicas is complete or has failed. A failure causes no refusal: the replicas ask again.
 fn note_spool(saving: &Saving, saved: Result<Saved, String>) {
     match saved {
         Ok(Saved { bytes, took_ms, .. }) => {

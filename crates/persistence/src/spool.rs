@@ -1,4 +1,4 @@
-//! A snapshot that replicas read while it is written.
+//! Lets replicas read a snapshot while it is written.
 //!
 //! ```text
 //!   Writer ──▶ file without a name ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒ bytes so far
@@ -6,9 +6,9 @@
 //!               stopped      slow             keeps up         readers, each at its own position
 //! ```
 //!
-//! The file means that readers need not keep pace: a slow or stopped one takes neither memory nor the writer's time,
-//! and any number of them share one snapshot. The file contains what a snapshot in Redis' format would, from the header
-//! to the checksum, and is never synced.
+//! Readers of the file need not keep pace. A slow or stopped reader takes neither memory nor the writer's time, and any
+//! number of readers share one snapshot. The file has the same content as a snapshot in Redis' format, from the header
+//! to the checksum. It is never synced.
 //!
 //! The writer publishes its progress and then wakes readers. A reader asks to be woken and then checks the progress, so
 //! it misses nothing.
@@ -17,7 +17,7 @@
 //!   at its next write and cancels it.
 //! * The file is unlinked (`output.rs`), so its space is freed when the last reader and the writer have closed it.
 //!
-//! Not here: when one begins, the connections of replicas, and the stream that follows it.
+//! Not here: when a spool begins, the connections of replicas, and the stream that follows it.
 
 use std::fmt;
 use std::io;
@@ -26,9 +26,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use proactor::DiskFile;
 
-/// Readers are woken when at least this much more can be read.
+/// The number of new bytes at which readers are woken.
 const WOKEN_BYTES: u64 = 64 * 1024;
-/// Closing a longer file takes so long, because its blocks are freed, that a serving thread must not do it.
+/// A serving thread must not close a file longer than this: freeing its blocks takes too long.
 const CLOSED_AT_ONCE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The state of a spool.
@@ -39,16 +39,16 @@ pub enum SpoolState {
     Writing,
     /// Everything is written.
     Complete,
-    /// It remains incomplete, so there is no point in reading on. The log says why.
+    /// It remains incomplete, and readers should stop. The log says why.
     Failed,
 }
 
 /// The progress of a spool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpoolProgress {
-    /// How many bytes can be read; if it is complete, its length.
+    /// The number of bytes that can be read. If it is complete, its length.
     pub bytes: u64,
-    /// Whether more will come.
+    /// Whether more will follow.
     pub state: SpoolState,
 }
 
@@ -60,7 +60,7 @@ pub struct Spool {
     file: OnceLock<DiskFile>,
     bytes: AtomicU64,
     state: AtomicU8,
-    /// How much there was when readers were last woken; only the writer uses this.
+    /// The number of bytes when readers were last woken. Only the writer uses this.
     woken_bytes: AtomicU64,
     wakes: Mutex<Vec<Wake>>,
 }
@@ -78,7 +78,7 @@ impl Default for Spool {
 }
 
 impl Spool {
-    /// One that is being written, and has nothing yet.
+    /// Creates a spool that is being written and has no bytes yet.
     pub fn new() -> Spool {
         Spool {
             file: OnceLock::new(),
@@ -89,11 +89,11 @@ impl Spool {
         }
     }
 
-    /// How far it is.
+    /// Its progress.
     pub fn progress(&self) -> SpoolProgress {
         const COMPLETE: u8 = SpoolState::Complete as u8;
         const FAILED: u8 = SpoolState::Failed as u8;
-        // In this order: one that is complete has all its bytes.
+        // The order matters: a complete spool has all its bytes.
         let state = match self.state.load(Ordering::Acquire) {
             COMPLETE => SpoolState::Complete,
             FAILED => SpoolState::Failed,
@@ -102,9 +102,9 @@ impl Spool {
         SpoolProgress { bytes: self.bytes.load(Ordering::Acquire), state }
     }
 
-    /// Reads at `position`; returns the number of bytes, possibly fewer than there are, and 0 if none can be read yet.
-    /// Does not wait for the disk: `None` if it would have to. Then the disk was asked for the bytes, and the caller
-    /// should try again soon.
+    /// Reads at `position`. Returns the number of bytes, possibly fewer than there are, or 0 if none can be read yet.
+    /// Does not wait for the disk: returns `None` if it would have to. The disk was then asked for the bytes, and the
+    /// caller should try again soon.
     pub fn read_at(&self, position: u64, into: &mut [u8]) -> io::Result<Option<usize>> {
         let left = self.progress().bytes.saturating_sub(position);
         let count = usize::try_from(left).unwrap_or(usize::MAX).min(into.len());
@@ -118,7 +118,7 @@ impl Spool {
         }
     }
 
-    /// Makes the writer call `wake` after every further 64 KiB, and at the end; at once if the end has come. To miss
+    /// Makes the writer call `wake` after every further 64 KiB and at the end; at once if the end has come. To miss
     /// nothing, check the progress after this call. `wake` runs on the writer's thread and must not wait.
     pub fn on_progress(&self, wake: Box<dyn Fn() + Send + Sync>) {
         let wake: Wake = wake.into();
@@ -133,17 +133,17 @@ impl Spool {
     }
 
     fn wake_all(&self) {
-        // Not while the lock is held: what is called may ask to be called.
+        // The lock must not be held here, because `wake` may call `on_progress`.
         let wakes = self.wakes().clone();
         wakes.iter().for_each(|wake| wake());
     }
 
-    /// Readers read from this file from now on.
+    /// Makes readers read from this file.
     pub(crate) fn begin(&self, file: DiskFile) {
         assert!(self.file.set(file).is_ok(), "a spool has one file");
     }
 
-    /// So many bytes were written.
+    /// Notes that this many bytes were written.
     pub(crate) fn advance(&self, bytes: u64) {
         self.bytes.store(bytes, Ordering::Release);
         if bytes - self.woken_bytes.load(Ordering::Relaxed) >= WOKEN_BYTES {
@@ -152,7 +152,7 @@ impl Spool {
         }
     }
 
-    /// Nothing more will be written; the first end counts.
+    /// Notes that nothing more will be written. The first end counts.
     pub(crate) fn end(&self, state: SpoolState) {
         if self.progress().state == SpoolState::Writing {
             self.state.store(state as u8, Ordering::Release);
@@ -167,7 +167,7 @@ impl Drop for Spool {
         if let Some(file) = self.file.take()
             && bytes > CLOSED_AT_ONCE_BYTES
         {
-            // Without a thread it is closed here.
+            // If there is no thread, the file is closed here.
             let _ = std::thread::Builder::new().name("spool".to_owned()).spawn(move || drop(file));
         }
     }

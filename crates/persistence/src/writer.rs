@@ -1,8 +1,8 @@
 //! Writes a background snapshot to its files, on a thread of its own.
 //!
-//! It writes chunks as they come, each to its file. The files become the snapshot when everything is durable; any
-//! failure before that leaves the old one. Replicas read their snapshot while it is written; it is cancelled when no
-//! reader is left.
+//! The writer writes chunks as they arrive, each to its file. The files become the snapshot when all of them are
+//! durable. Any failure before that leaves the old snapshot. Replicas read their snapshot while it is written; it is
+//! cancelled when its last reader is gone.
 
 use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -20,7 +20,7 @@ pub enum WriterStep {
     Wrote,
     /// There is nothing to write yet.
     Waits,
-    /// It is over.
+    /// The writer has ended.
     Ended,
 }
 
@@ -34,7 +34,7 @@ pub struct Writer {
     saving: Arc<Saving>,
     chunks: Receiver<Sent>,
     output: Output<'static>,
-    /// The beginning of the first file, until it was written: the header, and the number of keys.
+    /// The beginning of the first file until it is written: the header and the number of keys.
     head: Vec<u8>,
 }
 
@@ -51,10 +51,10 @@ impl Writer {
         Writer { snapshots, tell, saving, chunks, output, head }
     }
 
-    /// Writes everything, to the end.
+    /// Writes all chunks, to the end.
     pub fn run(mut self) {
         loop {
-            // What is received does not count until it is written.
+            // Received chunks do not count until they are written.
             let ended = match self.chunks.recv() {
                 Ok((chunk, _memory)) => self.take(chunk),
                 Err(_) => self.take(Chunk::Abandoned),
@@ -75,7 +75,7 @@ impl Writer {
         if ended { WriterStep::Ended } else { WriterStep::Wrote }
     }
 
-    /// Handles a chunk; true if it was the last one.
+    /// Handles a chunk. Returns true if it was the last one.
     fn take(&mut self, chunk: Chunk) -> bool {
         if let Chunk::GivenUp(_waiting) = chunk {
             assert!(self.saving.has_failed(), "files go of a save that may still become the snapshot");
@@ -91,7 +91,7 @@ impl Writer {
             self.fail(&error);
         }
         if self.saving.has_failed() {
-            // The others are to be gone before the last ones come to their end.
+            // The other readers must be gone before the last ones reach their end.
             self.output.end_spool(false);
         }
         if is_last {
@@ -102,7 +102,7 @@ impl Writer {
         is_last
     }
 
-    /// The files cannot be written, or nobody reads them any more.
+    /// Fails: the files cannot be written, or their last reader is gone.
     fn fail(&self, error: &io::Error) {
         if self.output.is_abandoned() {
             self.saving.fail("no replica reads it any more".to_owned(), true);

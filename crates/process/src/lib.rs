@@ -6,6 +6,9 @@
 //!   end     system (signals), shutdown, supervisor; crash, if it was none that anybody wanted
 //! ```
 //!
+//! A thread of its own waits for signals. In a crash, the signal handler only stores numbers; a thread that has waited for
+//! them since the start writes the report (`crash/`).
+//!
 //! Not here: threads that serve, and how the server ends them (`server`, `shutdown.rs`).
 
 pub mod arguments;

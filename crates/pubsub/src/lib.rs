@@ -10,6 +10,9 @@
 //! Three words: *subscribers* get what is published on channels, *tracking* is started by `CLIENT TRACKING` (which keys
 //! a client caches), and *watches* are those of `WATCH`, which this crate does not handle.
 //!
+//! A command publishes by naming the receivers (`Published`). The server sends the message to the receivers' threads while
+//! the shards are held, and from there to their outputs.
+//!
 //! Not here: the connections. The receivers are returned as values (`Published`, [`Way`]) and the messages as bytes;
 //! the server delivers them to the connections of its threads. The subcommands of CLIENT are the server's; what they do
 //! is in `caching.rs`.

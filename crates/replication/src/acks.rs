@@ -1,4 +1,4 @@
-//! Wakes threads whose clients wait for replicas when a replica has acknowledged something.
+//! Wakes threads whose clients wait for replicas when a replica acknowledges something.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
@@ -11,7 +11,7 @@ pub struct Acks {
 }
 
 impl Acks {
-    /// For this many threads, of which `wake` wakes one.
+    /// Creates the counter for this many threads. `wake` wakes one of them.
     pub fn new(threads: usize, wake: Box<dyn Fn(usize) + Send + Sync>) -> Acks {
         Acks {
             count: AtomicU64::new(0),
@@ -25,7 +25,7 @@ impl Acks {
         self.count.load(Ordering::Acquire)
     }
 
-    /// A replica has acknowledged something.
+    /// Notes an acknowledgement by any replica.
     pub fn note(&self) {
         self.count.fetch_add(1, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -36,8 +36,8 @@ impl Acks {
         }
     }
 
-    /// Thread number `thread` knows the first `count` acknowledgements, and has to be woken by the next. False: that
-    /// has come already.
+    /// Notes that thread number `thread` knows the first `count` acknowledgements and must be woken by the next one.
+    /// Returns false if the next one has already come.
     pub fn awaits(&self, thread: usize, count: u64) -> bool {
         self.sleepers[thread].store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);

@@ -1,11 +1,11 @@
 //! Applies the primary's stream, round by round: enters all shards that the commands of a round need, runs the
 //! commands, and leaves the shards.
 //!
-//! What was applied goes into this server's own log unchanged, under the same shards. So the log is a copy of the
-//! stream at the same offsets, and everything in it has been executed. A command that fails here is counted and
-//! reported in the log file. In the stream it is replaced by newlines, which are as long and mean nothing.
+//! The applied bytes go into this server's own log unchanged, under the same shards. So the log is a copy of the stream
+//! at the same offsets, and everything in it has been executed. A command that fails here is counted and logged. In
+//! this server's log, newlines of the same length replace it; they mean nothing.
 //!
-//! If a shard is taken, nothing is done, and the round is tried again a little later.
+//! If a shard is taken, the round does nothing and is tried again a little later.
 //!
 //! Not here: where pieces come from (`link`), how they form a round (`round.rs`), and the caller (`follower.rs`).
 
@@ -21,7 +21,7 @@ use crate::round::{Round, Step, Words, Wrong};
 use crate::stage::{Ran, Stage, Vocabulary};
 use crate::wide::Wide;
 
-/// This many errors are logged, and then one in this many.
+/// The number of errors that are logged one by one. After that, one in this many is logged.
 const TOLD_MAX: u64 = 10;
 const TOLD_PART: u64 = 1000;
 /// Memory is prefetched this many commands ahead: the table entry of a record, and then the record.
@@ -33,49 +33,48 @@ const RECORD_AHEAD: usize = 4;
 pub(crate) enum Applied {
     /// It was applied.
     Done,
-    /// A shard was taken, or it has to wait for something else.
+    /// A shard was taken, or the round must wait for something else.
     Later,
-    /// The role of this server has changed: nothing more is applied.
+    /// This server's role has changed, so nothing more is applied.
     Over,
 }
 
 /// See the head of this file.
 #[derive(Default)]
 pub(crate) struct Applier {
-    /// The database that is selected in the stream behind what was applied; `None`: the stream selects one before it
-    /// needs one.
+    /// The database selected in the stream after the applied part. `None`: the stream selects one before it needs one.
     db: Option<u32>,
-    /// What was taken and is not applied yet.
+    /// Commands that were taken and have not been applied.
     round: Round,
-    /// How often it could not be applied.
+    /// The number of failed attempts to apply it.
     tries: u32,
 }
 
 impl Applier {
-    /// For a stream in which `db` is selected.
+    /// Creates an applier for a stream in which `db` is selected.
     pub(crate) fn new(db: Option<u32>) -> Applier {
         let mut round = Round::default();
         round.begin(db);
         Applier { db, round, tries: 0 }
     }
 
-    /// The database that is selected in the stream behind what was applied.
+    /// The database selected in the stream after the applied part.
     pub(crate) fn db(&self) -> Option<u32> {
         self.db
     }
 
-    /// The stream broke: what was not applied will be sent again.
+    /// The stream broke. The primary sends again what was not applied.
     pub(crate) fn break_off(&mut self) {
         self.round.begin(self.db);
     }
 
-    /// Whether what was taken has to be run before more is taken, see [`Round::is_full`].
+    /// Whether the round must run before it takes more, see [`Round::is_full`].
     pub(crate) fn is_full(&self, much: bool) -> bool {
         self.round.is_full(much)
     }
 
-    /// Takes the next piece of the stream, see [`Round::take`]; false: nothing can be applied from there on, because
-    /// this server has no such database.
+    /// Takes the next piece of the stream, see [`Round::take`]. Returns false if nothing can be applied from there on,
+    /// because this server lacks the database.
     pub(crate) fn take(
         &mut self,
         bytes: &[u8],
@@ -95,12 +94,12 @@ impl Applier {
         }
     }
 
-    /// How many bytes can be applied now, see [`Round::close`]. Whatever was taken behind them has to be taken again.
+    /// The number of bytes that can be applied now, see [`Round::close`]. The caller must take later bytes again.
     pub(crate) fn close(&mut self) -> Option<usize> {
         self.round.close()
     }
 
-    /// Applies what was taken and closed, with these bytes, unless the role is no longer that of `version`.
+    /// Applies the closed round with these bytes, unless the role has changed since `version`.
     pub(crate) fn run(
         &mut self,
         bytes: &mut [u8],
@@ -136,7 +135,7 @@ impl Applier {
         Applied::Done
     }
 
-    /// Enters all shards that are needed; false: one is taken.
+    /// Enters all shards that the round needs. Returns false if one is taken.
     fn enter(&mut self, stage: &mut dyn Stage) -> bool {
         let hold = &mut stage.tx().hold;
         let shards = hold.shards();
@@ -166,7 +165,7 @@ impl Applier {
     }
 }
 
-/// Runs the steps of a round whose shards are `own`, which are entered; returns where failed commands are.
+/// Runs those steps of a round whose shards are `own` and entered. Returns the positions of failed commands.
 pub(crate) fn run_steps(
     round: &Round,
     bytes: &[u8],
@@ -201,7 +200,7 @@ pub(crate) fn run_steps(
             stage.finish();
         }
     }
-    // Of a transaction whose last command is another thread's.
+    // This closes a transaction whose last command belongs to another thread.
     stage.finish();
     failed
 }

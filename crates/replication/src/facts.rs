@@ -12,8 +12,8 @@ use crate::primary::Primary;
 use crate::quorum::Quorum;
 use crate::synced::Synced;
 
-/// The figures at `now_ms` on the monotonic clock. `first`: the beginning of the backlog, if it is kept; `position`: the
-/// end of the stream, read after that.
+/// The figures at `now_ms` on the monotonic clock. `first` is the beginning of the backlog, if there is one. `position`
+/// is the end of the stream, read after `first`.
 pub fn facts(
     primary: &Primary,
     following: &Following,
@@ -26,7 +26,7 @@ pub fn facts(
     let history = primary.history();
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let followed = followed(following, settings, now_ms);
-    // What a replica has applied is the end of its stream: both numbers are those of one moment.
+    // On a replica, the applied offset is the end of its stream, so both numbers must be from the same moment.
     let applied = followed.as_ref().filter(|_| following.is_synced()).map(|followed| followed.offset);
     let offset = applied.unwrap_or(position);
     Replication {
@@ -62,7 +62,7 @@ fn followed(following: &Following, settings: &Settings, now_ms: u64) -> Option<F
             Resume::At(offset) => offset,
             Resume::Later | Resume::Nowhere => 1,
         },
-        // What it has may lack anything that its primary has acknowledged: nobody is to make it one.
+        // Its data may lack writes that its primary has acknowledged, so it must not be promoted.
         priority: if following.is_synced() && following.is_proven() {
             settings.number(REPLICA_PRIORITY) as u64
         } else {

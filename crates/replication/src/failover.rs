@@ -9,7 +9,7 @@ use effectlog::Cut;
 
 use crate::address::Address;
 
-/// Part of the error with which a target says that it leads already.
+/// Part of the error by which a target reports that it is a primary already.
 const IS_PRIMARY: &str = "be sent to a master";
 
 /// The state of a failover.
@@ -17,31 +17,31 @@ const IS_PRIMARY: &str = "be sent to a master";
 #[repr(u8)]
 pub(crate) enum State {
     Nothing,
-    /// It waits for a replica that has everything.
+    /// Waits for a replica that has everything.
     Waiting,
-    /// The replica is asked to take over.
+    /// The replica has been asked to take over.
     Asking,
-    /// The replica was a primary already: it is only asked for the stream.
+    /// The replica was a primary already, and is asked only for the stream.
     Joining,
-    /// The replica does not take over, and this server has to lead again.
+    /// The replica refuses, so this server must lead again.
     Refused,
 }
 
 /// The request.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The replica to hand over to; otherwise the first one that has everything.
+    /// The replica to hand over to. `None`: the first one that has everything.
     pub(crate) target: Option<Address>,
-    /// The replica takes over when the time is over, whatever it lacks.
+    /// Whether the replica takes over at the timeout even if it lacks data.
     pub(crate) forces: bool,
-    /// When the time is over, on the monotonic clock.
+    /// The time of the timeout, on the monotonic clock.
     pub(crate) end_ms: Option<u64>,
 }
 
-/// A place in the stream behind which nothing may be sent.
+/// A place in the stream after which nothing may be sent.
 pub(crate) struct Mark {
     pub(crate) cut: Cut,
-    /// The bytes that all threads had sent up to there.
+    /// The bytes that all threads had sent up to this place.
     pub(crate) sent_bytes: u64,
 }
 
@@ -88,17 +88,17 @@ impl Failover {
         }
     }
 
-    /// Whether this server accepts a snapshot from its primary: not if the primary is to take over from it.
+    /// Whether this server accepts a snapshot from its primary. It does not while it asks that primary to take over.
     pub(crate) fn takes_snapshots(&self) -> bool {
         !self.is_on() || self.under_way().as_ref().is_none_or(|(plan, _)| plan.forces)
     }
 
-    /// Whether the target is to take over whatever it lacks.
+    /// Whether the target takes over even if it lacks data.
     pub(crate) fn forces(&self) -> bool {
         self.under_way().as_ref().is_some_and(|(plan, _)| plan.forces)
     }
 
-    /// The target has answered with this error.
+    /// The target answered with this error.
     pub(crate) fn note_refused(&self, why: &str) {
         let is_primary = self.state() == State::Asking && why.contains(IS_PRIMARY);
         self.set_state(if is_primary { State::Joining } else { State::Refused });

@@ -1,7 +1,7 @@
-//! What one replica is sent: a state machine that its thread steps, and that writes to the connection's output.
+//! Decides what one replica is sent: a state machine that its thread steps and that writes to the connection's output.
 //!
-//! It writes at most [`AHEAD_BYTES`] ahead of what the socket takes, so a replica that does not read takes no memory.
-//! What the replica has not fetched is in the snapshot's file and in the backlog.
+//! It writes at most [`AHEAD_BYTES`] ahead of the socket, so a replica that does not read takes no memory. The bytes
+//! that the replica has yet to fetch are in the snapshot's file and in the backlog.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -23,24 +23,24 @@ use crate::tail::{Next, Read, Tail};
 const AHEAD_BYTES: usize = 1 << 20;
 /// A piece of a snapshot.
 const PIECE_BYTES: usize = 64 * 1024;
-/// Why a replica is disconnected that has missed more than is kept for one.
+/// The reason for disconnecting a replica that has fallen behind what is kept for it.
 const TOO_FAR: &str = "it is further behind than client-output-buffer-limit allows";
-/// While there is nothing else to send, a newline shows this often that the server is alive.
+/// The interval of newlines, which show that the server is alive while there is nothing else to send.
 const NEWLINE_MS: u64 = 1000;
 
-/// What a replica is sent now.
+/// The current phase of a feed.
 enum Phase {
     /// Newlines, until its snapshot begins.
     Waiting,
-    /// The snapshot, read up to `place`, and the stream behind it, unless the replica wants none.
+    /// The snapshot, read up to `place`, and then the stream, unless the replica wants none.
     Sending { spool: Arc<Spool>, place: u64, has_head: bool, reader: Option<Reader> },
-    /// What it lacks of the stream, from the journal.
+    /// The part of the stream that it lacks, from the journal.
     CatchingUp { tail: Tail, reader: Reader },
-    /// Nothing, until the replica says that it has loaded a snapshot whose length it did not know.
+    /// Nothing, until the replica reports that it has loaded a snapshot of unannounced length.
     Confirming { reader: Reader, ack_count: u64 },
     /// The stream.
     Online { reader: Reader },
-    /// Nothing more: it has the snapshot that it asked for.
+    /// Nothing more: the replica asked only for a snapshot and has it.
     Done,
 }
 
@@ -48,26 +48,27 @@ enum Phase {
 pub struct Feed {
     replica: Arc<Replica>,
     phase: Phase,
-    /// It is told the position of its snapshot, because it used PSYNC.
+    /// Whether the replica is told the position of its snapshot, because it used PSYNC.
     is_announced: bool,
     wants_no_stream: bool,
-    /// The mark that ends the snapshot, if its length is not sent first.
+    /// The mark at the end of the snapshot, if its length is not sent first.
     mark: Option<ReplicationId>,
-    /// When something was last written or taken.
+    /// The time of the last write, or of the last progress of the socket.
     moved_ms: u64,
-    /// What was written and not taken at that time.
+    /// The bytes that were written and not yet sent at that time.
     pending_bytes: usize,
-    /// What was written and not taken. It does not count against `maxmemory`, since evictions are sent to it as well.
+    /// The memory of output that has not been sent. It does not count against `maxmemory`, because each eviction adds
+    /// to it.
     output_memory: Exemption,
-    /// Commands that were left out of its stream because it does not understand them, and whether that was logged.
+    /// The number of commands left out because the replica does not understand them, and whether that was logged.
     left_out: u64,
     has_told: bool,
     newline_ms: u64,
-    /// Since when it has exceeded the soft limit.
+    /// The time since which it has exceeded the soft limit.
     behind_since_ms: Option<u64>,
 }
 
-/// What a feed needs from its thread.
+/// The surroundings of a feed: its thread's state and services.
 pub struct Around<'a> {
     /// On the monotonic clock.
     pub now_ms: u64,
@@ -75,21 +76,21 @@ pub struct Around<'a> {
     pub backlog: &'a Arc<Backlog>,
     /// The id of the stream.
     pub id: ReplicationId,
-    /// How many commands were left out of streams because replicas do not understand them.
+    /// Commands left out of streams because replicas do not understand them.
     pub unsupported_count: &'a AtomicU64,
-    /// How long replicas are tolerated.
+    /// How far and how long replicas may lag.
     pub limits: Limits,
     /// Wakes the thread.
     pub waker: Arc<Waker>,
-    /// Runs the reading.
+    /// Runs the reads.
     pub errands: &'a Errands,
-    /// Reads the journal between two positions of the stream, as a reader with this release of Redis understands it
-    /// (`None`: everything).
+    /// Reads the journal between two positions of the stream, in the form that this release of Redis understands
+    /// (`None`: unchanged).
     pub read_back: &'a dyn Fn(Range<u64>, Option<RedisVersion>) -> Option<Read>,
 }
 
 impl Around<'_> {
-    /// What wakes the thread.
+    /// A function that wakes the thread.
     fn wake(&self) -> Box<dyn Fn() + Send + Sync> {
         let waker = Arc::clone(&self.waker);
         Box::new(move || waker.wake())
@@ -101,15 +102,15 @@ impl Around<'_> {
 pub enum Step {
     /// It has written something, and may have more.
     Wrote,
-    /// It waits for the replica, or for a snapshot.
+    /// It waits for the replica or for a snapshot.
     Waits,
     /// It waits until the socket has taken some of what it wrote.
     Full,
-    /// It waits for the disk: soon.
+    /// It waits for the disk and must be stepped again soon.
     Soon,
     /// It has sent the stream up to this position.
     CaughtUp(u64),
-    /// The replica is to be disconnected, for this reason.
+    /// The replica must be disconnected, for this reason.
     Ends(Cow<'static, str>),
 }
 
@@ -138,7 +139,7 @@ impl Feed {
         }
     }
 
-    /// The feed of a replica that continues where it was.
+    /// The feed of a replica that continues at its own position.
     pub(crate) fn online(replica: Arc<Replica>, reader: Reader, now_ms: u64) -> Feed {
         replica.skip_snapshot();
         replica.set_stage(Stage::Online);
@@ -151,7 +152,7 @@ impl Feed {
         &self.replica
     }
 
-    /// Writes what comes next into `output`, of which `pending_bytes` have not been sent yet.
+    /// Writes the next bytes into `output`. `pending_bytes` of the connection's output have not been sent yet.
     pub fn step(&mut self, output: &mut Output, pending_bytes: usize, around: &Around<'_>) -> Step {
         heap::at_once(|| self.write_next(output, pending_bytes, around))
     }
@@ -203,7 +204,7 @@ impl Feed {
         }
     }
 
-    /// Why the replica has to be disconnected, if it has to be.
+    /// The reason to disconnect the replica, if there is one.
     fn reason_to_end(&mut self, around: &Around<'_>) -> Option<&'static str> {
         let reader = match &self.phase {
             Phase::Sending { reader, .. } => reader.as_ref(),
@@ -235,14 +236,14 @@ impl Feed {
 
     fn await_snapshot(&mut self, output: &mut Output, around: &Around<'_>) -> Step {
         let Some((position, start)) = self.replica.take_start(around.backlog) else {
-            // Who goes on has been told so, and newlines would count.
+            // A replica that continues has been told so already, and newlines would count as part of the stream.
             if self.replica.tail_from().is_none() {
                 self.write_newline(output, around.now_ms);
             }
-            // The cut was made, and the stream comes to it in a moment.
+            // The cut was made, and the stream reaches it in a moment.
             return if self.replica.is_waiting() { Step::Waits } else { Step::Soon };
         };
-        // What is behind the cut was held for it, and is forgotten only beyond the limit.
+        // The stream after the cut was kept for the replica. It is dropped only beyond the limit.
         let Start { spool, held: _held, .. } = start;
         let reader = around.backlog.read_from(position, self.replica.capabilities.version());
         let Some(reader) = reader else { return Step::Ends(TOO_FAR.into()) };
@@ -258,7 +259,7 @@ impl Feed {
         Step::Wrote
     }
 
-    /// Begins to send what the replica lacks, up to where `reader` continues.
+    /// Begins to send the missing part of the stream, up to where `reader` continues.
     fn catch_up(&mut self, reader: Reader, around: &Around<'_>) -> Step {
         let from = self.replica.tail_from().unwrap_or_else(|| reader.position());
         let read = (around.read_back)(from..reader.position(), self.replica.capabilities.version());
@@ -340,7 +341,7 @@ impl Feed {
     }
 }
 
-/// Writes the next part of the stream, as far as it may be ahead of the socket.
+/// Writes the next part of the stream, up to the limit for output ahead of the socket.
 fn send_stream(reader: &mut Reader, output: &mut Output) -> Step {
     let mut wrote = 0;
     while wrote < AHEAD_BYTES {
@@ -365,8 +366,8 @@ mod tests {
 
     use super::*;
 
-    /// A snapshot's cut is known before the stream has come to it: the log thread has to add the slice, or to begin the
-    /// backlog. The replica waits for that, and gets everything behind the cut, however small the backlog is.
+    /// A snapshot's cut is known before the stream reaches it: the log thread still has to add the slice or begin the
+    /// backlog. The replica waits for that, and then gets everything after the cut, however small the backlog is.
     #[test]
     fn a_replica_begins_at_its_cut_whenever_it_looks() {
         let (log, mut recorders, ends) = effectlog::Log::new(1, Box::new(|| 0));

@@ -1,5 +1,5 @@
-//! The thread that follows the primary: it has the link connected, again every second if necessary, and handles what
-//! arrives over it.
+//! Follows the primary: connects, reconnects every second if necessary, and handles what arrives. One thread of the
+//! server runs this.
 //!
 //! ```text
 //!             tick                connected              +CONTINUE, or the snapshot is in its place
@@ -8,8 +8,9 @@
 //!      └── a second ─────┴────────────────────────┘ an error, silence, the connection is closed
 //! ```
 //!
-//! The data stay until a snapshot has arrived completely and was read without an error. Then it replaces them at one
-//! moment, with the id and the offset of the stream. `L` is the loaded snapshot, whose type only [`Around`] knows.
+//! The server keeps its data until a snapshot has arrived completely and was read without an error. The snapshot then
+//! replaces the data in one step, together with the id and the offset of the stream. `L` is the loaded snapshot, whose
+//! type only [`Around`] knows.
 //!
 //! Role changes are made in [`Following`], with all shards held. This thread notices them by their version, which it
 //! checks again whenever it has entered shards.
@@ -30,24 +31,24 @@ use crate::link::{self, Event, Link, LinkError, LinkOptions, LinkState, Position
 use crate::link_settings::LinkSettings;
 use crate::stage::Around;
 
-/// After this time it connects again.
+/// The delay before it reconnects.
 const RETRY_MS: u64 = 1000;
-/// After this time if only somebody who changes the settings can help: each attempt may cost the primary a snapshot.
+/// The delay if only a change of the settings can help. Each attempt may cost the primary a snapshot.
 const HOPELESS_RETRY_MS: u64 = 60_000;
 /// Rounds that are applied before other clients get their turn.
 const ROUNDS_PER_TURN: usize = 4;
-/// Bytes of the stream that may wait to be applied before nothing more is read, unless they end within a command or a
-/// transaction.
+/// Limit of received bytes of the stream that have not been applied. Above it nothing more is read, unless the bytes
+/// end within a command or a transaction.
 const UNAPPLIED_BYTES_MAX: usize = 512 << 10;
-/// From this many bytes on a round is larger, and other threads may help.
+/// From this many bytes, a round is larger and other threads may help.
 const MUCH_BYTES: usize = 96 << 10;
-/// Bytes of a snapshot that may wait to be written before nothing more is read.
+/// Limit of received snapshot bytes that have not been written. Above it nothing more is read.
 const WAITING_BYTES_MAX: u64 = 32 << 20;
 
 const NO_SUCH_DB: &str = "the primary's stream selects a database that does not exist here";
 const UNANNOUNCED: &str = "an unannounced snapshot arrived";
 
-/// What has to be done with all shards entered before anything else is handled.
+/// A step that needs all shards and must be done before anything else is handled.
 enum Pending<L> {
     /// The stream continues, under this id.
     Continue(ReplicationId),
@@ -64,17 +65,17 @@ struct Linked<L> {
     /// The position of the snapshot.
     position: Option<Position>,
     pending: Option<Pending<L>>,
-    /// Received parts of a snapshot have to be written or loaded first.
+    /// Whether received parts of a snapshot must be written or loaded first.
     is_paused: bool,
-    /// More of the stream has arrived than could be applied in a turn.
+    /// Whether more of the stream has arrived than could be applied in a turn.
     is_behind: bool,
     /// This server has fewer databases than the primary uses.
     is_hopeless: bool,
     /// Whether the connection is being read.
     reads: bool,
-    /// The amount of the stream that may wait while a snapshot is loaded.
+    /// Limit of the stream that waits while a snapshot is loaded.
     unloaded_bytes_max: u64,
-    /// The last slice of this server's log that was seen to be on the disk.
+    /// The last slice of this server's log that was seen to be on disk.
     durable_slice: u64,
 }
 
@@ -90,9 +91,9 @@ pub struct Follower<L> {
     /// The version of the role that it serves.
     version: u64,
     stance: Stance<L>,
-    /// The number of the connection, which identifies news about earlier ones.
+    /// The number of the connection. It tells news of this connection from news of earlier ones.
     attempt: u64,
-    /// It was said that there are too few databases.
+    /// Whether the log already says that there are too few databases.
     has_told: bool,
     applier: Applier,
 }
@@ -121,13 +122,12 @@ impl<L> Follower<L> {
         self.version != following.version()
     }
 
-    /// When something has to be sent to the primary.
+    /// The time at which the primary must be sent something.
     pub fn says_ms(&self) -> Option<u64> {
         if let Stance::Linked(linked) = &self.stance { linked.link.says_ms() } else { None }
     }
 
-    /// The slice of this server's log that has to be on the disk before that is reported to the primary, if the primary
-    /// waits for it.
+    /// The slice of this server's log that the primary waits to see on disk, if it waits for one.
     pub fn awaited_slice(&self) -> Option<u64> {
         match &self.stance {
             Stance::Linked(linked) if linked.link.awaits_durable() => Some(linked.durable_slice + 1),
@@ -135,15 +135,15 @@ impl<L> Follower<L> {
         }
     }
 
-    /// Whether [`tick`](Self::tick) has to be called now, given that slices of this server's log up to `durable` are on
-    /// the disk.
+    /// Whether [`tick`](Self::tick) must be called now, given that slices of this server's log up to `durable` are on
+    /// disk.
     pub fn is_due(&self, following: &Following, durable: u64, now_ms: u64) -> bool {
         let says = self.says_ms().is_some_and(|says_ms| says_ms <= now_ms)
             || self.awaited_slice().is_some_and(|slice| slice <= durable);
         says || self.is_outdated(following) || following.failover.is_on()
     }
 
-    /// Does what is due. To be called several times a second, and when the role has changed.
+    /// Does the work that is due. Must be called several times a second and after a change of the role.
     pub fn tick(&mut self, around: &mut dyn Around<L>) {
         let (following, now_ms) = (around.following(), around.now_ms());
         handover::step(following, around);
@@ -154,7 +154,7 @@ impl<L> Follower<L> {
             }
             self.stance = Stance::Resting { until_ms: 0 };
             self.has_told = false;
-            // Another primary may go on with the same stream, and then says no more which database is selected.
+            // Another primary may continue the same stream without selecting the database again.
             self.applier = Applier::new(following.stream_db());
         }
         if !following.is_replica() {
@@ -186,11 +186,12 @@ impl<L> Follower<L> {
             Resume::Nowhere => None,
             Resume::At(offset) => {
                 let history = around.primary().history();
-                // Nobody else knows the id that a primary made up and under which it did nothing.
+                // If this server made up its id as a primary and wrote nothing under it, no other server knows the id.
                 let is_own = !following.is_synced() && following.failover.state() != State::Asking;
                 let id = if is_own { history.id_at(offset) } else { history.id };
                 if id != history.id {
-                    // It goes on within what another server, or this one in an earlier life, has written.
+                    // The stream continues in the middle of what another server, or this one before a restart, has
+                    // written.
                     self.applier = Applier::new(following.last_db());
                 }
                 link::ReplicationId::parse(&id).map(|id| Position { id, offset })
@@ -203,7 +204,7 @@ impl<L> Follower<L> {
         around.dial(address, self.attempt);
     }
 
-    /// Whether news about this attempt are relevant.
+    /// Whether news of this attempt is still relevant.
     pub fn awaits(&self, attempt: u64) -> bool {
         attempt == self.attempt && matches!(self.stance, Stance::Dialing { .. })
     }
@@ -250,7 +251,7 @@ impl<L> Follower<L> {
         self.stance = Stance::Linked(linked);
     }
 
-    /// The connection cannot be made, or nothing more arrives on it.
+    /// The connection cannot be made, or nothing arrives on it any more.
     pub fn give_up(&mut self, why: &str, around: &mut dyn Around<L>) {
         let conn = self.conn();
         if !self.is_hopeless() {
@@ -306,7 +307,7 @@ impl<L> Follower<L> {
         }
     }
 
-    /// Bytes have come from the primary.
+    /// Handles bytes from the primary.
     pub fn received(&mut self, bytes: &[u8], around: &mut dyn Around<L>) {
         if let Stance::Linked(linked) = &mut self.stance
             && !bytes.is_empty()
@@ -317,7 +318,7 @@ impl<L> Follower<L> {
         self.go_on(around);
     }
 
-    /// Handles what has arrived, for one turn.
+    /// Handles received bytes, for one turn.
     fn go_on(&mut self, around: &mut dyn Around<L>) {
         let Stance::Linked(linked) = &mut self.stance else { return };
         let role = (around.following(), self.version);
@@ -337,7 +338,7 @@ impl<L> Follower<L> {
 }
 
 impl<L> Linked<L> {
-    /// Reports what is on the disk. Until a snapshot is in place, that belongs to another stream.
+    /// Reports how far the log is on disk. Before a snapshot is in place, the log on disk belongs to another stream.
     fn note_durable(&mut self, around: &dyn Around<L>) {
         if self.pending.is_none() && self.link.state() == LinkState::Connected {
             let durable = around.durable();
@@ -349,7 +350,7 @@ impl<L> Linked<L> {
     /// Sends output, continues or stops reading, and publishes the state.
     fn settle(&mut self, following: &Following, around: &mut dyn Around<L>) {
         let is_full = self.is_behind && self.link.waiting_bytes() > UNAPPLIED_BYTES_MAX;
-        // While a snapshot is loaded the stream waits here, and not at the primary.
+        // While a snapshot is loaded, the stream waits here rather than at the primary.
         let reads = if self.link.is_loading() {
             self.link.waiting_bytes() as u64 <= self.unloaded_bytes_max
         } else {
@@ -368,7 +369,7 @@ impl<L> Linked<L> {
         if !output.is_empty() {
             around.send(self.conn, &output);
         }
-        // While the id of the stream is still to be put in place it does not flow.
+        // The stream does not flow until its id has been put in place.
         following.set_state(if self.pending.is_some() { LinkState::Sync } else { self.link.state() });
     }
 }
@@ -383,7 +384,7 @@ struct Turn<'a, L> {
 }
 
 impl<L> Turn<'_, L> {
-    /// Handles what has arrived; false: there is more. An error ends the link.
+    /// Handles received bytes. Returns false if there are more. An error ends the link.
     fn run(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
         let mut round_count = 0;
         while round_count < ROUNDS_PER_TURN {
@@ -414,7 +415,7 @@ impl<L> Turn<'_, L> {
         Ok(false)
     }
 
-    /// Handles what has arrived, up to something that needs action; false: nothing has arrived.
+    /// Handles received bytes up to an event that needs action. Returns false if nothing has arrived.
     fn take_events(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
         let mut has_come = false;
         let much = self.linked.link.waiting_bytes() >= MUCH_BYTES;
@@ -427,7 +428,7 @@ impl<L> Turn<'_, L> {
         Ok(has_come)
     }
 
-    /// Handles the next event; false: there is none.
+    /// Handles the next event. Returns false if there is none.
     fn take_event(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
         let Linked { link, incoming, received_bytes, position, pending, is_paused, is_hopeless, .. } =
             &mut *self.linked;
@@ -474,7 +475,7 @@ impl<L> Turn<'_, L> {
         Ok(true)
     }
 
-    /// Does what needs all shards; returns what is still to be done if they cannot be entered.
+    /// Does a step that needs all shards. Returns the step if the shards cannot be entered now.
     fn settle_pending(&mut self, pending: Pending<L>, around: &mut dyn Around<L>) -> Option<Pending<L>> {
         let (following, version) = self.role;
         if !around.enter_all() || following.version() != version {

@@ -1,6 +1,6 @@
-//! What all threads know about the primary that this server follows, if it follows one.
+//! The state of the link to the primary that this server follows, as all threads see it.
 //!
-//! One thread has the link and reports its state; all others read it here. Whether there is a primary at all is one
+//! One thread owns the link and reports its state; all others read it here. Whether there is a primary at all is one
 //! relaxed load, because every command that writes asks. The role changes while all shards are held, so no transaction
 //! sees it change.
 
@@ -31,9 +31,9 @@ pub struct Following {
     primary: Mutex<Option<Address>>,
     /// Where this server's stream ended when it became a replica.
     end: Mutex<Option<Cut>>,
-    /// The data are those that the primary had at `offset`.
+    /// Whether the data are those that the primary had at `offset`.
     is_synced: AtomicBool,
-    /// Since its start this server has had everything that its primary had at some moment.
+    /// Whether this server, at some time since its start, had everything that its primary had.
     is_proven: AtomicBool,
     offset: AtomicU64,
     state: AtomicU8,
@@ -41,24 +41,23 @@ pub struct Following {
     down_since_ms: AtomicU64,
     /// When something last arrived, on the monotonic clock.
     heard_ms: AtomicU64,
-    /// The size of the snapshot that is being received (0: not known), and how much of it has arrived, in bytes.
+    /// The size of the snapshot that is being received (0: unknown), and the bytes that have arrived.
     snapshot_bytes: AtomicU64,
     received_bytes: AtomicU64,
-    /// The database that is selected in the stream at `offset`; all bits set: the stream selects one before it needs
-    /// one.
+    /// The database selected in the stream at `offset`. All bits set: the stream selects one before it needs one.
     stream_db: AtomicU32,
     /// This server's failover.
     pub failover: Failover,
     /// Commands of streams that failed here.
     pub error_count: AtomicU64,
-    /// Those of them since all data were replaced by the primary's: what they did is lacking here.
+    /// How many of them failed since the last full synchronization. This server lacks their effects.
     pub divergence: AtomicU64,
 }
 
 /// Where the link may ask the stream to continue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resume {
-    /// It is not known yet: the log is still being closed.
+    /// Not known yet, because the log is still being closed.
     Later,
     /// Nowhere.
     Nowhere,
@@ -84,7 +83,7 @@ impl Following {
     /// Whether this server follows a primary, connected or not.
     #[inline]
     pub fn is_replica(&self) -> bool {
-        // Relaxed: who changes it holds the shards that are held now.
+        // Relaxed: the role changes only while all shards are held, and the caller holds one.
         self.is_replica.load(Ordering::Relaxed)
     }
 
@@ -98,9 +97,8 @@ impl Following {
         self.is_synced.load(Ordering::Relaxed)
     }
 
-    /// Whether this server, since its start, has had everything that its primary had at some moment. What it
-    /// acknowledged before the start may not have reached its disk: until it has caught up with that, it must not be
-    /// promoted.
+    /// Whether this server has caught up with its primary at some time since its start. Writes that it acknowledged
+    /// before the start may not have reached its disk, so it must not be promoted before it has caught up.
     pub fn is_proven(&self) -> bool {
         self.is_proven.load(Ordering::Relaxed)
     }
@@ -114,8 +112,8 @@ impl Following {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// The version of the role if this server follows a primary; 0: it does not. All shards are held, or nobody serves
-    /// yet.
+    /// The version of the role if this server follows a primary; 0 if it does not. The caller holds all shards, or the
+    /// server serves no clients yet.
     pub fn role(&self) -> u64 {
         if self.is_replica() { self.version() } else { 0 }
     }
@@ -145,13 +143,13 @@ impl Following {
         self.offset.load(Ordering::Relaxed)
     }
 
-    /// The size of the snapshot that is being received (0: not known), and how much of it has arrived, in bytes.
+    /// The size of the snapshot that is being received (0: unknown), and the bytes that have arrived.
     pub fn snapshot_progress(&self) -> (u64, u64) {
         (self.snapshot_bytes.load(Ordering::Relaxed), self.received_bytes.load(Ordering::Relaxed))
     }
 
-    /// From now on this server follows `primary`. All shards are held, or nobody serves yet. `end` is where its own
-    /// stream ended, if it had one.
+    /// Makes this server follow `primary`. The caller holds all shards, or the server serves no clients yet. `end` is
+    /// the end of its own stream, if it had one.
     pub fn follow(&self, primary: Address, end: Option<Cut>, now_ms: u64) {
         *locked(&self.primary) = Some(primary);
         if end.is_some() {
@@ -163,7 +161,7 @@ impl Following {
         self.version.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// From now on it follows no server. All shards are held.
+    /// Makes this server follow no other. The caller holds all shards.
     pub fn lead(&self) {
         *locked(&self.primary) = None;
         *locked(&self.end) = None;
@@ -185,44 +183,43 @@ impl Following {
         }
     }
 
-    /// The server starts with the data that the primary had at this offset of the stream with this id, where the stream
-    /// has `db` selected. All shards are held, or nobody serves yet.
+    /// Starts with the data that the primary had at this offset of the stream with this id, where the stream has `db`
+    /// selected. The caller holds all shards, or the server serves no clients yet.
     pub fn go_on_behind(&self, primary: &Primary, (id, offset): (ReplicationId, u64), db: Option<u32>) {
         primary.set_history(History::new(id));
         self.note_synced(offset);
         self.set_stream_db(db);
     }
 
-    /// The data are those that the primary had at this offset. All shards are held.
+    /// Notes that the data are those that the primary had at this offset. The caller holds all shards.
     pub(crate) fn note_synced(&self, offset: u64) {
         self.note_applied(offset);
         self.is_synced.store(true, Ordering::Relaxed);
     }
 
-    /// What arrived cannot be the stream that this server knows, so it cannot continue there. Called by the thread of
-    /// the link.
+    /// Forgets the position, because the received bytes cannot belong to the stream that this server knows. Only the
+    /// thread of the link calls this.
     pub(crate) fn forget_place(&self) {
         *locked(&self.end) = None;
         self.is_synced.store(false, Ordering::Relaxed);
     }
 
-    /// The stream is applied up to this offset. A shard is held.
+    /// Notes that the stream is applied up to this offset. The caller holds a shard.
     pub(crate) fn note_applied(&self, offset: u64) {
         self.offset.store(offset, Ordering::Relaxed);
     }
 
-    /// The database that is selected in the stream at the applied offset, if this server follows one.
+    /// The database selected in the stream at the applied offset, if this server follows a primary.
     pub fn stream_db(&self) -> Option<u32> {
         self.last_db().filter(|_| self.is_synced())
     }
 
-    /// The database that was selected where this server last got the data that another server, or itself before a
-    /// restart, had written.
+    /// The database selected at the end of the data that another server, or this one before a restart, had written.
     pub(crate) fn last_db(&self) -> Option<u32> {
         Some(self.stream_db.load(Ordering::Relaxed)).filter(|db| *db != NO_DB)
     }
 
-    /// Sets that database.
+    /// Sets the database selected in the stream.
     pub fn set_stream_db(&self, db: Option<u32>) {
         self.stream_db.store(db.unwrap_or(NO_DB), Ordering::Relaxed);
     }

@@ -8,18 +8,17 @@
 //!                                                   └▶ Joining: it is a primary already
 //! ```
 //!
-//! From the first to the last state commands that write wait, and nothing expires. Each thread begins this when it
-//! hears of it, and tasks in progress still write. So a *mark* is set in the stream, with all shards held. A replica
-//! that has acknowledged it has everything, provided that nothing was sent behind it by then, which is checked with all
-//! shards held once more. If something was, another mark is set.
+//! Commands that write wait, and nothing expires, from the first state to the last. Each thread begins this when it
+//! hears of the failover, and tasks in progress still write. So a *mark* is set in the stream while all shards are
+//! held. A replica that has acknowledged the mark has everything, provided that nothing was sent after the mark. That
+//! is checked once more while all shards are held; if something was sent, another mark is set.
 //!
-//! A mark is a question for the offset, so that a live replica answers it at once: the server does not hand over to a
-//! replica that had everything and then hung. A Redis replica answers with the offset before the question, which it has
-//! applied before it reads anything else; Darter answers with the offset behind it.
+//! A mark asks for the offset, and a live replica answers it at once. So the server does not hand over to a replica
+//! that had everything and then hung. A Redis replica answers with the offset before the question, which it has applied
+//! before it reads anything else. Darter answers with the offset after it.
 //!
-//! In `Asking` the role has changed. The old primary sends its request only once in that form: the answer may have been
-//! lost, and then the other side is a primary already. If the other side continues where this server's stream ended, it
-//! is the one that was asked.
+//! In `Asking` the role has changed. The old primary sends the request to take over only once: if the answer was lost,
+//! the target is a primary already. A target that continues where this server's stream ended is the one that was asked.
 //!
 //! Not here: what the target does (`commands.rs`), and the link to it (`follower.rs`).
 
@@ -33,7 +32,7 @@ use crate::{Door, role};
 
 /// The question for the offset, as it is written in the stream.
 pub const QUESTION: [&[u8]; 3] = [b"REPLCONF", b"GETACK", b"*"];
-/// Its length there.
+/// The length of the question in the stream.
 const QUESTION_BYTES: u64 = 37;
 
 /// Begins a failover. All shards are held.
@@ -48,7 +47,7 @@ pub(crate) fn begin(door: &mut dyn Door, plan: Plan) {
     door.hold_writes(true);
 }
 
-/// Ends the failover in progress without success: this server leads. All shards are held.
+/// Ends the failover in progress without success; this server leads again. The caller holds all shards.
 pub(crate) fn abort(door: &mut dyn Door, why: &str) {
     tracing::warn!("Aborting the failover: {why}");
     if door.following().is_replica() {
@@ -58,7 +57,8 @@ pub(crate) fn abort(door: &mut dyn Door, why: &str) {
     door.hold_writes(false);
 }
 
-/// Ends the failover, if one is in progress: the target has taken over, and is followed. All shards are held.
+/// Ends the failover in progress, if there is one: the target has taken over and is followed. The caller holds all
+/// shards.
 pub(crate) fn succeed(door: &mut dyn Door) {
     let failover = &door.following().failover;
     if failover.is_on() {
@@ -68,7 +68,7 @@ pub(crate) fn succeed(door: &mut dyn Door) {
     }
 }
 
-/// Why this failover may not begin, if it may not.
+/// The reason to refuse this failover, if there is one.
 pub(crate) fn refusal(door: &dyn Door, plan: &Plan) -> Option<CommandError> {
     let Plan { target, forces, end_ms } = plan;
     let replicas = door.primary().replicas(door.now_ms());
@@ -92,8 +92,8 @@ pub(crate) fn refusal(door: &dyn Door, plan: &Plan) -> Option<CommandError> {
     Some(CommandError::fixed(why))
 }
 
-/// Continues the failover in progress. To be called by the thread of the link, several times a second and when a
-/// replica has acknowledged something.
+/// Continues the failover in progress. The thread of the link must call this several times a second and when a replica
+/// has acknowledged something.
 pub(crate) fn step<L>(following: &Following, around: &mut dyn Around<L>) {
     let failover = &following.failover;
     match failover.state() {
@@ -120,7 +120,7 @@ pub(crate) fn step<L>(following: &Following, around: &mut dyn Around<L>) {
     }
 }
 
-/// Whether there is something to decide: there is no mark yet, or a replica has acknowledged it.
+/// Whether there is something to decide: no mark is set yet, or a replica has acknowledged it.
 fn has_news<L>(failover: &Failover, around: &mut dyn Around<L>) -> bool {
     match &*failover.under_way() {
         None => false,
@@ -129,7 +129,7 @@ fn has_news<L>(failover: &Failover, around: &mut dyn Around<L>) -> bool {
     }
 }
 
-/// Hands over, gives up, or sets a mark. All shards are held.
+/// Hands over, gives up, or sets a mark. The caller holds all shards.
 fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
     let mut under_way = failover.under_way();
     let Some((plan, mark)) = &mut *under_way else { return };
@@ -156,7 +156,7 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
         drop(under_way);
         return abort(door, "Replica never caught up before timeout");
     }
-    // So that an answer with the offset before the question covers all slices before it.
+    // This makes an answer with the offset before the question cover all earlier slices.
     around.door().cut();
     around.primary().note_asked();
     around.tx().tell_replicas(&QUESTION);
@@ -164,7 +164,7 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
     *mark = Some(Mark { sent_bytes: door.sent_bytes(), cut: door.cut() });
 }
 
-/// A replica that has acknowledged everything up to `mark`, of those to which `plan` may hand over.
+/// A replica that `plan` allows and that has acknowledged everything up to `mark`.
 fn reached(mark: &Mark, plan: &Plan, door: &dyn Door) -> Option<Address> {
     let end = mark.cut.end()?;
     door.primary().caught_up(plan.target.as_ref(), end - QUESTION_BYTES..end)

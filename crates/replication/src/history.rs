@@ -1,9 +1,9 @@
-//! The ids of the stream: two servers that know it by the same id have the same bytes up to where both have any.
+//! The ids of the stream. Two servers that know the stream by the same id have the same bytes as far as both have any.
 
 /// Forty hexadecimal digits.
 pub type ReplicationId = [u8; 40];
 
-/// A random id. Such an id also ends a snapshot whose length is not sent first.
+/// A random id. The mark at the end of a snapshot of unannounced length is such an id, too.
 pub fn random_id(mut number: impl FnMut() -> u64) -> ReplicationId {
     let text: String = (0..5).map(|_| format!("{:08x}", number() as u32)).collect();
     text.into_bytes().try_into().expect("it has forty digits")
@@ -30,12 +30,13 @@ impl std::fmt::Display for History {
 }
 
 impl History {
-    /// The history of a stream that nobody knows yet.
+    /// The history of a stream that no other server knows yet.
     pub fn new(id: ReplicationId) -> History {
         History { id, previous: None }
     }
 
-    /// The id by which others know the stream up to `offset`, if nobody has got anything under the current one.
+    /// The id by which others know the stream up to `offset`, if none of them has received anything under the current
+    /// id.
     pub fn id_at(&self, offset: u64) -> ReplicationId {
         self.previous.filter(|(_, end)| *end == offset).map_or(self.id, |(previous, _)| previous)
     }

@@ -1,6 +1,6 @@
-//! A snapshot that arrives from the primary, and that an errand writes to a file.
+//! Receives a snapshot from the primary. An errand writes it to a file.
 //!
-//! The file is removed when it was read, or when the link ends before that.
+//! The errand removes the file after reading it, or when the link ends before that.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use proactor::{Disk, DiskFile, ErrandStep, Open, Work};
 
-/// A part of what arrives.
+/// A part of the snapshot.
 enum Chunk {
     Bytes(Vec<u8>),
     End,
@@ -33,7 +33,7 @@ pub struct Outgoing {
 pub struct Unread {
     /// The reason.
     pub why: String,
-    /// It has more databases than this server.
+    /// Whether the snapshot has more databases than this server.
     pub needs_databases: bool,
 }
 
@@ -45,12 +45,12 @@ pub fn incoming() -> (Incoming, Outgoing) {
 }
 
 impl Incoming {
-    /// Bytes that are not written yet.
+    /// The bytes that have not been written yet.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.waiting_bytes.load(Ordering::Relaxed)
     }
 
-    /// More has arrived. An errand that has ended reports that itself.
+    /// Adds received bytes. An errand that has ended reports that itself.
     pub(crate) fn push(&self, bytes: &[u8]) {
         self.waiting_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let _ = self.sender.send(Chunk::Bytes(bytes.to_vec()));
@@ -63,8 +63,8 @@ impl Incoming {
 }
 
 impl Outgoing {
-    /// The errand that writes what arrives to a new file at `path` and loads it with `read`. `tell` gets the outcome,
-    /// unless the link ended before.
+    /// The errand that writes the received bytes to a new file at `path` and loads it with `read`. It reports the
+    /// outcome to `tell`, unless the link ended before.
     pub fn spool<L>(
         self,
         disk: Disk,
@@ -91,7 +91,7 @@ impl Outgoing {
                 }
                 Ok(_) => None,
             };
-            // If it stays, the next start removes it.
+            // If the file stays, the next start removes it.
             let _ = disk.remove(&path);
             if let Some(outcome) = outcome {
                 tell(outcome);
@@ -120,7 +120,7 @@ struct Growing {
 }
 
 impl Growing {
-    /// Writes what comes next.
+    /// Writes the next part.
     fn step(&mut self, disk: &Disk, path: &Path, may_wait: bool) -> io::Result<Written> {
         let Outgoing { receiver, waiting_bytes } = &self.outgoing;
         let file = match &self.file {

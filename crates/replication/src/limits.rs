@@ -1,4 +1,4 @@
-//! The settings that say how long replicas are tolerated.
+//! The settings that limit how far and how long replicas may lag.
 
 use settings::{
     REPL_BACKLOG_SIZE, REPL_DISKLESS_SYNC, REPL_DISKLESS_SYNC_DELAY, REPL_DISKLESS_SYNC_MAX_REPLICAS,
@@ -13,13 +13,13 @@ const REPLICA_CLASS: usize = 1;
 pub struct Limits {
     /// A replica that sends nothing, or takes nothing, for this long is disconnected.
     pub timeout_ms: u64,
-    /// A replica that is further behind is disconnected.
+    /// A replica that is more bytes behind than this is disconnected.
     pub bytes_max: u64,
     /// A replica that is this many bytes behind for this many milliseconds is disconnected.
     pub soft: Option<(u64, u64)>,
-    /// A snapshot waits this long for further replicas.
+    /// A snapshot waits this long for more replicas.
     pub delay_ms: u64,
-    /// It does not wait longer once there are this many; 0: it always waits.
+    /// It starts at once when this many replicas wait. 0: it always waits.
     pub enough: usize,
 }
 
@@ -30,7 +30,8 @@ impl Limits {
         let delay_seconds = settings.number(REPL_DISKLESS_SYNC_DELAY) as u64;
         Limits {
             timeout_ms: settings.number(REPL_TIMEOUT) as u64 * 1000,
-            // Or who was told to go on within the backlog would be given up for what it lacks of it.
+            // Otherwise a replica that was told to continue within the backlog would be dropped for the part of it that
+            // it lacks.
             bytes_max: match unread.hard_bytes {
                 0 => u64::MAX,
                 hard_bytes => hard_bytes.max(settings.number(REPL_BACKLOG_SIZE) as u64),

@@ -17,9 +17,9 @@ pub struct LinkSettings {
     pub port: u16,
     /// The address that the primary shows for it.
     pub address: Option<String>,
-    /// After this much silence the link ends.
+    /// The silence after which the link ends.
     pub timeout_ms: u64,
-    /// The amount of the stream that may wait while a snapshot is loaded: as much as would be kept for a replica.
+    /// Limit of the stream that waits while a snapshot is loaded: as much as a primary keeps for a replica.
     pub unloaded_bytes_max: u64,
     /// Limits of the commands in the stream.
     pub limits: Limits,
@@ -38,7 +38,7 @@ impl LinkSettings {
             address: text(REPLICA_ANNOUNCE_IP),
             timeout_ms: settings.number(REPL_TIMEOUT) as u64 * 1000,
             unloaded_bytes_max: crate::Limits::of(settings).bytes_max,
-            // What the primary has, this server has to take.
+            // This server must accept whatever its primary has accepted.
             limits: Limits { bulk_bytes_max: resp::BULK_BYTES_LIMIT, ..settings.request_limits(true) },
         }
     }

@@ -1,4 +1,4 @@
-//! What a client has said about itself as a replica, and what it is sent as one.
+//! The state of a client as a replica: what it announced and what it is sent.
 
 use command::keyword_is;
 use effectlog::RedisVersion;
@@ -10,19 +10,19 @@ use crate::primary::Content;
 /// See the head of this file. For nearly all clients there is nothing to store.
 #[derive(Default)]
 pub struct Peer {
-    /// The port at which it listens; 0: it did not say.
+    /// Its listening port. 0: not announced.
     pub port: u16,
     /// The address that it announced.
     pub address: Option<String>,
     /// Its capabilities.
     pub(crate) capabilities: Capabilities,
-    /// It wants only the libraries of functions in its snapshot.
+    /// Whether its snapshot must contain only the libraries of functions.
     pub(crate) wants_functions: bool,
-    /// The mark that it wants to find in the stream when the stream continues for it.
+    /// The mark that it asked to find in the stream when the stream continues.
     pub(crate) mark: Option<Box<[u8]>>,
-    /// It wants the snapshot and no stream behind it.
+    /// Whether it wants the snapshot without the stream.
     pub(crate) wants_no_stream: bool,
-    /// What it is sent, if it is a replica.
+    /// Its feed, if it is a replica.
     pub feed: Option<Box<Feed>>,
     /// The version of this server's role when it became a replica.
     pub role: u64,
@@ -31,7 +31,7 @@ pub struct Peer {
 /// The capabilities of a replica (`REPLCONF capa`).
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Capabilities {
-    /// It finds the end of a snapshot whose length is not sent first.
+    /// It finds the end of a snapshot of unannounced length.
     pub(crate) reads_marks: bool,
     /// It continues with a stream whose id has changed.
     pub(crate) follows_renaming: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Capabilities {
 }
 
 impl Capabilities {
-    /// It announces this capability. An unknown one is ignored.
+    /// Adds an announced capability. Unknown ones are ignored.
     pub(crate) fn note(&mut self, name: &[u8]) {
         self.reads_marks |= keyword_is(name, "EOF");
         self.follows_renaming |= keyword_is(name, "PSYNC2");
@@ -57,7 +57,7 @@ impl Capabilities {
 }
 
 impl Peer {
-    /// Which snapshot it wants.
+    /// The kind of snapshot that it wants.
     pub(crate) fn content(&self) -> Content {
         match self.capabilities.version() {
             _ if self.wants_functions => Content::Functions,

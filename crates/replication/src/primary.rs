@@ -1,4 +1,5 @@
-//! A server's state as a primary, shared by all threads: its ids, its replicas, and those that wait for a snapshot.
+//! The server's state as a primary, shared by all threads: its ids, its replicas, and the replicas that wait for a
+//! snapshot.
 
 #![expect(
     clippy::disallowed_types,
@@ -21,13 +22,13 @@ use crate::peer::Capabilities;
 /// The content of a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// All data, as far as Redis 7.0 understands them.
+    /// All data that Redis 7.0 understands.
     Redis,
     /// All data, including what only Darter understands.
     Darter,
     /// The libraries of functions.
     Functions,
-    /// No snapshot is needed: the stream behind this offset is still in the journal.
+    /// No snapshot: the journal still has the stream after this offset.
     Tail(u64),
 }
 
@@ -41,7 +42,7 @@ pub(crate) enum Stage {
 }
 
 impl Content {
-    /// How the snapshot is written. Redis 7.0 can load one [for Redis](Content::Redis).
+    /// The format of the snapshot. Redis 7.0 can load one [for Redis](Content::Redis).
     pub fn style(self, compresses: bool) -> Style {
         match self {
             Content::Darter => Style { compresses, version: VERSION_WRITTEN_MAX, expires_fields: true },
@@ -55,15 +56,15 @@ impl Content {
 /// The starting point of a replica.
 #[derive(Clone)]
 pub struct Start {
-    /// Where in the stream its snapshot was taken, or where the part ends that it reads from the journal.
+    /// The position of its snapshot in the stream, or the end of the part that it reads from the journal.
     pub cut: Cut,
     /// The snapshot that it reads.
     pub spool: Option<Arc<Spool>>,
-    /// Keeps the stream behind the cut until it is read; created before the cut.
+    /// Keeps the stream after the cut until it is read. Created before the cut.
     pub held: Held,
 }
 
-/// One replica, as its thread and others know it.
+/// One replica, as its own thread and all others see it.
 pub struct Replica {
     /// The id of its client.
     pub(crate) client: u64,
@@ -75,24 +76,24 @@ pub struct Replica {
     since_ms: u64,
     stage: AtomicU8,
     start: Mutex<Option<Start>>,
-    /// It was told the position of its snapshot, or that it needs none.
+    /// Whether it was told the position of its snapshot, or that it needs none.
     has_start: AtomicBool,
-    /// Where in the stream it begins. An acknowledgement of less does not mean that it has those data.
+    /// Where in the stream it begins. A smaller acknowledged offset does not mean that it has the data up to there.
     from: AtomicU64,
     /// The offsets that it has acknowledged, and when.
     acked: AtomicU64,
     acked_durable: AtomicU64,
-    /// It reports what is on its disk, so its disk takes writes.
+    /// Whether it reports what is on its disk, and its disk accepts writes.
     has_disk: AtomicBool,
     acked_ms: AtomicU64,
     ack_count: AtomicU64,
-    /// Commands of the stream that failed there, if it says so.
+    /// Commands of the stream that failed there, if it reports that.
     divergence: AtomicU64,
-    /// The number of acknowledgements when it was last asked whether it has everything.
+    /// The number of its acknowledgements when it was last asked whether it has everything.
     asked_count: AtomicU64,
 }
 
-/// A replica as it is shown.
+/// The figures of one replica.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReplicaFacts {
     /// Its address.
@@ -149,7 +150,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Primary {
-    /// For a stream with this id, without replicas.
+    /// Creates the state for a stream with this id, without replicas.
     pub fn new(id: ReplicationId) -> Primary {
         Primary {
             history: Mutex::new(History::new(id)),
@@ -167,29 +168,29 @@ impl Primary {
         *locked(&self.history)
     }
 
-    /// The stream has these ids from now on.
+    /// Sets the ids of the stream.
     pub fn set_history(&self, history: History) {
         *locked(&self.history) = history;
     }
 
-    /// Something was changed that is not in the stream, so the stream gets another id.
+    /// Gives the stream another id, because data changed in a way that is not in the stream.
     pub fn break_history(&self, id: ReplicationId) {
         *locked(&self.history) = History::new(id);
     }
 
-    /// The stream continues behind `end`, up to which its id was `former`.
+    /// Continues the stream after `end`, up to which its id was `former`.
     pub fn go_on_behind(&self, former: Option<ReplicationId>, end: u64) {
         locked(&self.history).previous = former.map(|former| (former, end));
     }
 
-    /// A replica connects. If it needs a snapshot, it waits for one.
+    /// Adds a replica. If it needs a snapshot, it waits for one.
     pub(crate) fn enter(&self, replica: Replica) -> Arc<Replica> {
         let replica = Arc::new(replica);
         locked(&self.replicas).push(Arc::clone(&replica));
         replica
     }
 
-    /// A replica has left.
+    /// Removes a replica.
     pub fn leave(&self, client: u64, now_ms: u64) {
         let mut replicas = locked(&self.replicas);
         for replica in replicas.extract_if(.., |replica| replica.client == client) {
@@ -204,12 +205,12 @@ impl Primary {
         replicas.is_empty() && now_ms.saturating_sub(self.left_ms.load(Ordering::Relaxed)) >= for_ms
     }
 
-    /// Whether a replica waits to continue that needs no snapshot.
+    /// Whether a replica that needs no snapshot waits to continue.
     pub fn has_returned(&self) -> bool {
         locked(&self.replicas).iter().any(|replica| replica.is_waiting() && replica.tail_from().is_some())
     }
 
-    /// All of these read the stream from the journal up to this cut.
+    /// Lets all replicas that need no snapshot read the stream from the journal up to this cut.
     pub fn let_go_on(&self, cut: &Cut, held: &Held) {
         let replicas = locked(&self.replicas);
         let returned =
@@ -218,7 +219,7 @@ impl Primary {
             .for_each(|replica| replica.begin(Start { cut: cut.clone(), spool: None, held: held.clone() }));
     }
 
-    /// The snapshot that has to begin now, because replicas have waited for it long enough, or are enough.
+    /// The snapshot that must begin now, because replicas have waited for it long enough or enough of them wait.
     pub fn awaited(&self, now_ms: u64, limits: &Limits) -> Option<Content> {
         let Limits { delay_ms, enough, .. } = *limits;
         let replicas = locked(&self.replicas);
@@ -230,7 +231,7 @@ impl Primary {
         is_due.then_some(first.content)
     }
 
-    /// That snapshot has begun, for all replicas that wait for it. Returns how many there are.
+    /// Notes that this snapshot has begun for all replicas that wait for it. Returns their number.
     pub fn begin(&self, content: Content, start: &Start) -> usize {
         let replicas = locked(&self.replicas);
         let waiting = replicas.iter().filter(|replica| replica.is_waiting() && replica.content == content);
@@ -239,12 +240,12 @@ impl Primary {
         count
     }
 
-    /// The replicas, in the order in which they connected.
+    /// The replicas in the order in which they connected.
     pub fn replicas(&self, now_ms: u64) -> Vec<ReplicaFacts> {
         locked(&self.replicas).iter().map(|replica| replica.facts(now_ms)).collect()
     }
 
-    /// How many have acknowledged everything up to `offset`, or have it on their disks.
+    /// The number of replicas that have acknowledged everything up to `offset`, or have it on disk.
     pub fn acknowledged(&self, offset: u64, is_durable: bool) -> usize {
         let has = |replica: &&Arc<Replica>| {
             replica.stage() == Stage::Online && replica.acked_as(is_durable) >= offset
@@ -252,15 +253,15 @@ impl Primary {
         locked(&self.replicas).iter().filter(has).count()
     }
 
-    /// Replicas are being asked whether they have everything.
+    /// Notes that replicas are being asked whether they have everything.
     pub(crate) fn note_asked(&self) {
         for replica in locked(&self.replicas).iter() {
             replica.asked_count.store(replica.ack_count(), Ordering::Relaxed);
         }
     }
 
-    /// A replica that gets the stream and has answered the question at this place in it since it was
-    /// [asked](Self::note_asked): the one at `target`, or any on which no command has failed.
+    /// A replica that gets the stream and has answered the question at this place since it was
+    /// [asked](Self::note_asked): the one at `target`, or else any on which no command has failed.
     pub(crate) fn caught_up(&self, target: Option<&Address>, question: Range<u64>) -> Option<Address> {
         let has_it = |replica: &&Arc<Replica>| {
             let is_meant = match target {
@@ -276,8 +277,8 @@ impl Primary {
         Some(Address { host: replica.address.clone(), port: replica.port })
     }
 
-    /// How many get the stream, have loaded their snapshot, and have acknowledged something in the last `lag` seconds;
-    /// if `is_durable`, only those that report what is on their disks.
+    /// The number of replicas that get the stream, have loaded their snapshot, and have acknowledged something in the
+    /// last `lag` seconds. If `is_durable`, only those count that report what is on their disks.
     pub(crate) fn close_count(&self, now_ms: u64, lag: u64, is_durable: bool) -> usize {
         let is_close = |replica: &&Arc<Replica>| {
             replica.stage() == Stage::Online
@@ -288,7 +289,7 @@ impl Primary {
         locked(&self.replicas).iter().filter(is_close).count()
     }
 
-    /// The offset that this many replicas have acknowledged, or have on their disks, if so many get the stream.
+    /// The offset that at least `count` replicas have acknowledged, or have on disk, if that many get the stream.
     pub(crate) fn offset_of(&self, count: usize, is_durable: bool) -> Option<u64> {
         let replicas = locked(&self.replicas);
         let online = replicas.iter().filter(|replica| replica.stage() == Stage::Online);
@@ -348,7 +349,7 @@ impl Replica {
         self.has_start.store(true, Ordering::Release);
     }
 
-    /// Where in the journal it continues, if it needs no snapshot.
+    /// The offset in the journal at which it continues, if it needs no snapshot.
     pub(crate) fn tail_from(&self) -> Option<u64> {
         match self.content {
             Content::Tail(offset) => Some(offset),
@@ -360,7 +361,7 @@ impl Replica {
         !self.has_start.load(Ordering::Acquire)
     }
 
-    /// Its starting point, once the stream has come to that.
+    /// Its starting point, once the stream has reached it.
     pub(crate) fn take_start(&self, backlog: &Backlog) -> Option<(u64, Start)> {
         if self.is_waiting() {
             return None;
@@ -383,7 +384,7 @@ impl Replica {
         self.stage.store(stage as u8, Ordering::Relaxed);
     }
 
-    /// It has acknowledged `offset`, and `durable` on its disk, if it has a journal.
+    /// Notes that it has acknowledged `offset`, and `durable` on its disk, if it has a journal.
     pub(crate) fn acknowledge(&self, offset: u64, durable: Option<u64>, now_ms: u64) {
         self.acked.fetch_max(offset, Ordering::Relaxed);
         self.acked_durable.fetch_max(durable.unwrap_or(0), Ordering::Relaxed);
@@ -392,7 +393,7 @@ impl Replica {
         self.ack_count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many commands of the stream have failed there.
+    /// Notes how many commands of the stream have failed there.
     pub(crate) fn note_divergence(&self, count: u64) {
         let before = self.divergence.swap(count, Ordering::Relaxed);
         if before == 0 && count > 0 {

@@ -1,11 +1,11 @@
-//! `min-replicas-to-write` and `repl-sync-replicas`: whether enough replicas follow for commands that write.
+//! Decides whether enough replicas follow for commands that write (`min-replicas-to-write`, `repl-sync-replicas`).
 //!
-//! Every such command asks, so the answer is one relaxed load. It is computed anew each second, and whenever something
-//! changes that it depends on.
+//! Every such command asks, so the answer is one relaxed load. It is recomputed each second and whenever its inputs
+//! change.
 //!
-//! With `repl-sync-ack durable` only replicas count that report what is on their disks. A replica does not report this
-//! while it has no journal, or one that has no base yet or is never synced, or while its disk fails: nobody may wait
-//! for what will not come.
+//! With `repl-sync-ack durable`, only replicas that report what is on their disks count. A replica does not report this
+//! while it has no journal, while its journal has no base yet or is never synced, or while its disk fails. Waiting for
+//! such a replica could last forever.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -19,21 +19,21 @@ use crate::following::Following;
 use crate::primary::Primary;
 use crate::synced::Synced;
 
-/// The error of commands that write while too few replicas follow closely.
+/// The error of commands that write while too few replicas are close enough.
 const NO_REPLICAS: CommandError = CommandError::fixed("NOREPLICAS Not enough good replicas to write.");
-/// The error while enough of them follow, but too few report what is on their disks.
+/// The error while enough replicas are close enough, but too few report what is on their disks.
 const NO_DISKS: CommandError = CommandError::fixed(
     "NOREPLICAS Not enough good replicas to write: repl-sync-ack is durable, so only replicas count that sync a journal (appendfsync is not no) to a disk that keeps up.",
 );
 
-/// What is lacking.
+/// The missing condition for writes, if one is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 enum Lack {
     Nothing,
     Replicas,
     Disks,
-    /// There are enough, but whether they have everything is [in doubt](Synced). It is said elsewhere.
+    /// There are enough replicas, but whether they have everything is [in doubt](Synced). Another error reports that.
     Certainty,
 }
 
@@ -42,19 +42,19 @@ pub struct Quorum {
     lack: AtomicU8,
 }
 
-/// How many replicas are required, and within how many seconds each must have acknowledged something; `None`: none are
-/// required.
+/// The required number of replicas, and the seconds within which each must have acknowledged something. `None`: no
+/// replicas are required.
 fn wanted(settings: &Settings) -> Option<(u64, u64)> {
     let (count, lag) = (settings.number(MIN_REPLICAS_TO_WRITE), settings.number(MIN_REPLICAS_MAX_LAG));
     (count > 0 && lag > 0).then_some((count as u64, lag as u64))
 }
 
-/// How many replicas replies wait for.
+/// The number of replicas for which replies wait.
 fn synced(settings: &Settings) -> u64 {
     settings.number(REPL_SYNC_REPLICAS) as u64
 }
 
-/// How many replicas there are that replies can wait for.
+/// The number of replicas for which replies can wait.
 fn synced_count(settings: &Settings, primary: &Primary, now_ms: u64) -> u64 {
     let is_durable = settings.number(REPL_SYNC_ACK) == SYNC_ACK_DURABLE;
     primary.close_count(now_ms, u64::MAX, is_durable) as u64
@@ -67,17 +67,17 @@ impl Quorum {
         Quorum { lack: AtomicU8::new(if lacks { Lack::Replicas } else { Lack::Nothing } as u8) }
     }
 
-    /// How many follow closely, if any are required.
+    /// The number of replicas that are close enough, if any are required.
     pub fn count(settings: &Settings, primary: &Primary, now_ms: u64) -> Option<u64> {
         wanted(settings).map(|(_, lag)| primary.close_count(now_ms, lag, false) as u64)
     }
 
-    /// How many there are that replies can wait for, if replies wait for any.
+    /// The number of replicas for which replies can wait, if replies wait for any.
     pub fn synced_count(settings: &Settings, primary: &Primary, now_ms: u64) -> Option<u64> {
         (synced(settings) > 0).then(|| synced_count(settings, primary, now_ms))
     }
 
-    /// Determines whether there are too few. A replica itself requires none.
+    /// Determines whether there are too few. A replica requires none of its own.
     pub fn judge(
         &self,
         settings: &Settings,
@@ -100,7 +100,7 @@ impl Quorum {
         self.lack.store(lack as u8, Ordering::Relaxed);
     }
 
-    /// Whether there are too few, or commands have to be looked at because what they have is in doubt.
+    /// Whether there are too few, or commands must be checked because the data are in doubt.
     #[inline]
     pub fn is_lacking(&self) -> bool {
         self.lack.load(Ordering::Relaxed) != Lack::Nothing as u8

@@ -1,4 +1,4 @@
-//! The replicas of one thread, and how long it may sleep because of them.
+//! The replicas that one thread serves, and how long it may sleep because of them.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,17 +9,18 @@ use resp::Output;
 
 use crate::feed::{Around, Feed, Step};
 
-/// How soon a read is retried that the disk was asked for.
+/// The delay before a read is retried for which the disk was asked.
 const SOON: Duration = Duration::from_millis(1);
 
 /// See the head of this file.
 #[derive(Default)]
 pub struct Replicas {
     conns: Vec<ConnId>,
-    /// How long the thread may sleep; `None`: until the stream has more than `caught_up`.
+    /// How long the thread may sleep. `None`: until the stream goes beyond `caught_up`.
     wait: Option<Duration>,
     caught_up: Option<u64>,
-    /// When all of them had the stream up to `caught_up`, so that only time or more of the stream gives them work.
+    /// The time at which all of them had the stream up to `caught_up`. After that, only time or more of the stream
+    /// gives them work.
     rests_ms: Option<u64>,
 }
 
@@ -34,38 +35,39 @@ impl Replicas {
     pub fn remove(&mut self, conn: ConnId) {
         self.conns.retain(|known| *known != conn);
         if self.is_empty() {
-            // They are not stepped any more.
+            // A removed feed is not stepped any more.
             (self.wait, self.caught_up) = (None, None);
         }
     }
 
-    /// All of them.
+    /// All connections with a feed.
     pub fn conns(&self) -> Vec<ConnId> {
         self.conns.clone()
     }
 
-    /// Whether there are none, so that nothing has to be done.
+    /// Whether there are no replicas, and so no work.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.conns.is_empty()
     }
 
-    /// Whether they have to be stepped. If they have everything, that is once in a millisecond, not in each turn.
+    /// Whether the feeds must be stepped. Feeds that have everything are stepped once in a millisecond, not in each
+    /// turn.
     #[inline]
     pub fn has_work(&self, backlog: &Backlog, now_ms: u64) -> bool {
         !self.is_empty() && (self.rests_ms != Some(now_ms) || self.caught_up != Some(backlog.end()))
     }
 
-    /// How long the next turn may sleep; `awaits` asks to be woken when the stream goes beyond a position. `None`: as
-    /// long as it likes.
+    /// How long the next turn may sleep. `awaits` asks to be woken when the stream goes beyond a position. `None`:
+    /// without limit.
     pub fn wait(&self, awaits: impl FnOnce(u64) -> bool) -> Option<Duration> {
         let has_more = || self.caught_up.is_some_and(|place| !awaits(place));
         self.wait.or_else(|| has_more().then_some(Duration::ZERO))
     }
 
-    /// Steps every feed: `with` calls its argument with a connection's feed, its output, and how many bytes of that
-    /// have not been sent. If that returns true, the feed has to be stepped when some of these were sent. Returns the
-    /// connections to be disconnected, and why.
+    /// Steps every feed. `with` calls its argument with a connection's feed, its output, and the number of bytes of
+    /// that output that have not been sent. If the argument returns true, the feed must be stepped again when some of
+    /// these have been sent. Returns the connections to close, with the reasons.
     pub fn step(
         &mut self,
         around: &Around<'_>,

@@ -1,4 +1,4 @@
-//! Changes the role: becoming a replica, or a primary. All shards are held, so this happens between transactions.
+//! Makes this server a replica or a primary. All shards are held, so the role changes between transactions.
 
 use config::Value;
 use settings::REPLICAOF;
@@ -8,7 +8,7 @@ use crate::following::Resume;
 use crate::history::History;
 use crate::{Door, RoleChange};
 
-/// This server follows `primary` from now on. It keeps its data until it has what the primary has.
+/// Makes this server follow `primary`. It keeps its data until it has the primary's.
 pub(crate) fn follow(host: &mut dyn Door, primary: Address) {
     let (following, now_ms) = (host.following(), host.now_ms());
     let is_new_replica = !following.is_replica();
@@ -19,7 +19,7 @@ pub(crate) fn follow(host: &mut dyn Door, primary: Address) {
     host.tell_role(if is_new_replica { RoleChange::Demoted } else { RoleChange::Moved });
 }
 
-/// This server follows no other from now on. Its stream continues where its primary's ended here, under another id.
+/// Makes this server follow no other. Its stream continues where the primary's ended here, under another id.
 pub(crate) fn lead(host: &mut dyn Door) {
     let (following, primary) = (host.following(), host.primary());
     host.settings().force(REPLICAOF, &Value::text(String::new()));

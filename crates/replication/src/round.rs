@@ -1,10 +1,11 @@
 //! A round: pieces of the primary's stream that are applied together, under all shards that any of them needs.
 //!
-//! Whoever holds a shard sees all of a round or nothing of it, so it suffices that a transaction is whole in one round.
-//! A transaction whose end has not arrived keeps the round open; what came before it can be [closed](Round::close) off.
+//! A holder of any shard sees all of a round or nothing of it, so it suffices that each transaction is completely in
+//! one round. A transaction whose end has not arrived keeps the round open; the part before it can be
+//! [closed](Round::close) off.
 //!
-//! The bytes of the pieces stay where they were received. A round says where its commands are in them, and which pieces
-//! have no meaning here: in this server's own log newlines of the same length replace those.
+//! The bytes of the pieces stay where they were received. A round records where its commands are, and which pieces have
+//! no meaning here. In this server's own log, newlines of the same length replace those pieces.
 //!
 //! Not here: running it (`apply.rs`).
 
@@ -17,13 +18,13 @@ use smallvec::SmallVec;
 
 use crate::stage::Vocabulary;
 
-/// Commands in a round, and bytes of a round, unless a transaction or a command has more.
+/// Limit of commands and bytes in a round. A single transaction or command may exceed it.
 const STEPS_MAX: usize = 128;
 const BYTES_MAX: usize = 32 << 10;
-/// The same when much more has arrived.
+/// The limit of commands when much more of the stream has arrived.
 const WIDE_STEPS_MAX: usize = 1024;
 const WIDE_BYTES_MAX: usize = 256 << 10;
-/// With fewer commands no other thread is asked for help.
+/// Below this number of commands, other threads are not asked for help.
 const WIDE_STEPS_MIN: usize = 2 * STEPS_MAX;
 
 /// Why a piece has no place in a round.
@@ -31,23 +32,23 @@ const WIDE_STEPS_MIN: usize = 2 * STEPS_MAX;
 pub(crate) enum Wrong {
     /// The command cannot be run, for this reason.
     Command(String),
-    /// It selects a database that does not exist here. What follows would be applied to another one.
+    /// It selects a database that does not exist here. Later commands would run on another one.
     NoDatabase,
 }
 
 /// The words of a command.
 pub(crate) type Words<'a> = SmallVec<[&'a [u8]; 16]>;
 
-/// A command that is to be run.
+/// A command to run.
 pub(crate) struct Step {
     pub(crate) command: &'static Command,
     pub(crate) db: u32,
-    /// Where its only key is, if it has just one, and which word that is.
+    /// The word that is its only key, if it has just one, and where that key is.
     pub(crate) key: Option<(usize, (ShardId, u64))>,
     /// Its bytes in the round.
     pub(crate) at: Range<usize>,
     words: Range<usize>,
-    /// Whether waiters are served after it, because it is not part of a transaction, or is the last command of one.
+    /// Whether waiters are served after it: it is not part of a transaction, or it is the last command of one.
     pub(crate) ends_unit: bool,
 }
 
@@ -63,7 +64,7 @@ struct Mark {
 /// See the head of this file.
 #[derive(Default)]
 pub(crate) struct Round {
-    /// The databases that are selected before and behind it.
+    /// The databases selected before and after the round.
     db_before: Option<u32>,
     db: Option<u32>,
     length: usize,
@@ -88,12 +89,12 @@ impl Round {
         }
     }
 
-    /// The databases that are selected before it and behind it.
+    /// The databases selected before and after it.
     pub(crate) fn dbs(&self) -> (Option<u32>, Option<u32>) {
         (self.db_before, self.db)
     }
 
-    /// Its commands, in order.
+    /// Its commands in order.
     pub(crate) fn steps(&self) -> &[Step] {
         &self.steps
     }
@@ -103,10 +104,10 @@ impl Round {
         self.words[step.words.clone()].iter().map(|word| &bytes[word.clone()]).collect()
     }
 
-    /// The shards that it needs, ascending, at least one; `None`: all.
+    /// The shards that it needs, ascending, at least one. `None`: all.
     pub(crate) fn shards(&mut self) -> Option<&[ShardId]> {
         if self.shards.is_empty() {
-            // Who changes the role holds all shards: whoever holds one knows that it stays.
+            // The role changes only while all shards are held, so holding any one of them keeps it.
             self.shards.push(ShardId(0));
         }
         self.shards.sort_unstable();
@@ -114,7 +115,7 @@ impl Round {
         (!self.needs_all).then_some(&self.shards)
     }
 
-    /// Whether it has to be run before more is taken; it may be larger if there is `much`.
+    /// Whether the round must run before it takes more. With `much` waiting it may be larger.
     pub(crate) fn is_full(&self, much: bool) -> bool {
         let (steps_max, bytes_max) =
             if much { (WIDE_STEPS_MAX, WIDE_BYTES_MAX) } else { (STEPS_MAX, BYTES_MAX) };
@@ -126,8 +127,8 @@ impl Round {
         self.steps.len() >= WIDE_STEPS_MIN && self.steps.iter().all(|step| step.key.is_some())
     }
 
-    /// Takes a piece: its bytes, and where the words of its command are in them; no words: the piece has no meaning.
-    /// After [`Wrong::NoDatabase`] it is not taken.
+    /// Takes a piece: its bytes, and where the words of its command are in them. A piece without words has no meaning.
+    /// After [`Wrong::NoDatabase`] the piece is not part of the round.
     pub(crate) fn take(
         &mut self,
         bytes: &[u8],
@@ -204,7 +205,7 @@ impl Round {
         let key = lone_key.map(|index| (index, placement.locate(args[index])));
         match key {
             Some((_, (id, _))) => self.shards.push(id),
-            // What more it needs is only known when it runs.
+            // Its other keys are known only when it runs.
             None if matches!(command.entry.route, Route::KeysInTurn | Route::Script(_)) => {
                 self.needs_all = true
             }
@@ -222,9 +223,9 @@ impl Round {
         self.steps.push(Step { command, db, key, at, words, ends_unit });
     }
 
-    /// Closes the round: nothing more is taken before it was run. Returns how many bytes it has. It contains nothing of
-    /// a transaction whose end has not arrived, unless it contains nothing else: then it stays open, and the result is
-    /// `None`, as for an empty round.
+    /// Closes the round, which takes nothing more before it has run. Returns its length in bytes. A transaction whose
+    /// end has not arrived is left out. If there is nothing else, the round stays open and the result is `None`, as for
+    /// an empty round.
     pub(crate) fn close(&mut self) -> Option<usize> {
         if let Some(mark) = self.open.filter(|mark| mark.length > 0) {
             self.truncate(mark);
@@ -239,7 +240,7 @@ impl Round {
         self.blanks.retain(|blank| blank.end <= length);
     }
 
-    /// Turns its bytes into what this server's log gets: commands that have `failed` have no meaning there either.
+    /// Turns the bytes into those for this server's log. Commands that have `failed` have no meaning there either.
     pub(crate) fn write_blanks(&self, bytes: &mut [u8], failed: &[Range<usize>]) {
         self.blanks.iter().chain(failed).for_each(|blank| bytes[blank.clone()].fill(b'\n'));
     }

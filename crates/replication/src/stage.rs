@@ -1,4 +1,4 @@
-//! What following a primary needs from the thread that does it.
+//! The traits by which following a primary reaches its thread.
 
 use command::{Client, Command, Table, Tx};
 use persistence::Role;
@@ -13,12 +13,12 @@ use crate::link_settings::LinkSettings;
 use crate::primary::Primary;
 use crate::wide::Help;
 
-/// The commands that a stream may contain, by the names that all servers have for them.
+/// The commands that a stream may contain, by the names that all servers use.
 #[derive(Clone, Copy)]
 pub struct Vocabulary {
     /// All commands.
     pub table: &'static Table,
-    /// How each is treated.
+    /// How each command is treated.
     pub roles: &'static [Role],
     /// The number of databases.
     pub databases: u32,
@@ -43,32 +43,32 @@ pub trait Stage {
     /// The client for whom commands run.
     fn client(&mut self) -> Client;
 
-    /// The number of threads, which may be asked for help; this is the first one. A shard's home thread is its number
-    /// modulo this.
+    /// The number of threads, all of which may be asked for help. This is the first one. A shard's home thread is its
+    /// number modulo this.
     fn thread_count(&self) -> usize;
 
     /// Asks another thread for help.
     fn ask(&mut self, thread: usize, help: Help);
 
-    /// Whether a command might have to wait for anything.
+    /// Whether any command might have to wait.
     fn may_hold_back(&self) -> bool;
 
-    /// Whether the command, whose shards are entered, may run now, as far as a snapshot and the journal are concerned.
+    /// Whether the snapshot in progress and the journal allow the command to run now. Its shards are entered.
     fn may_run(&mut self, command: &'static Command, args: &[&[u8]], db: u32) -> bool;
 
-    /// Runs the command, whose shards are entered.
+    /// Runs the command. Its shards are entered.
     fn run(&mut self, command: &'static Command, args: &[&[u8]], db: u32) -> Ran;
 
-    /// A unit is complete: serves its waiters.
+    /// Completes a unit: serves its waiters.
     fn finish(&mut self);
 
-    /// Leaves all shards, after publishing what was recorded.
+    /// Leaves all shards after publishing what was recorded.
     fn leave(&mut self);
 }
 
-/// What following needs from the thread that does it.
+/// The services of the thread that follows a primary.
 pub trait Around<L>: Stage {
-    /// What all threads know about the primary.
+    /// The state of the link, shared by all threads.
     fn following(&self) -> &'static Following;
 
     /// This server as a primary of its own replicas.
@@ -92,22 +92,22 @@ pub trait Around<L>: Stage {
     /// Begins to store and load a snapshot; the outcome is reported later.
     fn receive_snapshot(&mut self, attempt: u64) -> Result<Incoming, String>;
 
-    /// The last slice of this server's log that is on the disk, and its offset, as far as known. `None`: what is
-    /// applied does not get there, because there is no journal, it has no base yet or is never synced, or the disk
-    /// takes no writes.
+    /// The last slice of this server's log that is on disk, and its offset, as far as known. `None`: applied changes do
+    /// not reach the disk, because there is no journal, it has no base yet or is never synced, or the disk accepts no
+    /// writes.
     fn durable(&self) -> Option<(u64, u64)>;
 
-    /// Enters all shards; false: some are taken.
+    /// Enters all shards. Returns false if some are taken.
     fn enter_all(&mut self) -> bool;
 
-    /// Replaces all data by what was loaded, and lets the log begin anew at this offset; all shards are entered.
-    /// Returns the database that is selected in the stream.
+    /// Replaces all data with the loaded data and restarts the log at this offset. All shards are entered. Returns the
+    /// database selected in the stream.
     fn put_in_place(&mut self, loaded: L, offset: u64) -> Option<u32>;
 
-    /// The log continues as a copy at its current position; all shards are entered.
+    /// Continues the log as a copy at its current position. All shards are entered.
     fn go_on_copying(&mut self);
 
-    /// Disconnects this server's replicas: they connect again and ask where they are.
+    /// Disconnects this server's replicas. They reconnect and ask where they are.
     fn drop_replicas(&mut self);
 
     /// A random id.

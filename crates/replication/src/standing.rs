@@ -1,4 +1,4 @@
-//! What a replica refuses its clients: to write, and to read data that may be stale.
+//! Decides what a replica refuses its clients: writes, and reads of data that may be stale.
 
 use command::CommandError;
 use settings::{REPLICA_READ_ONLY, REPLICA_SERVE_STALE_DATA, Settings};
@@ -9,7 +9,7 @@ use crate::synced::Synced;
 /// Whether clients may write here, and whether they may read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
-    /// Only the primary writes.
+    /// Only the primary may write.
     pub is_read_only: bool,
     /// The link to the primary is down, and stale data must not be read.
     pub is_stale: bool,
@@ -25,14 +25,14 @@ impl Standing {
     pub const STALE: CommandError = CommandError::fixed(
         "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
     );
-    /// The error of the same commands on data that may be undone.
+    /// The error of those commands on data that may be undone.
     pub const IN_DOUBT: CommandError = CommandError::fixed(
         "MASTERDOWN repl-sync-replicas is set and replicas may lack some of the data here, so none is read until that is settled.",
     );
 }
 
 impl Standing {
-    /// What applies now.
+    /// The current rules.
     pub fn of(following: &Following, synced: &Synced, settings: &Settings) -> Standing {
         let (is_replica, is_in_doubt) = (following.is_replica(), synced.is_in_doubt());
         Standing {
@@ -42,7 +42,7 @@ impl Standing {
         }
     }
 
-    /// The error of commands that may not run on any data, if those here must not be read.
+    /// The error of commands that read, if the data here must not be read.
     pub fn refuses_reads(self) -> Option<CommandError> {
         match self {
             Standing { is_in_doubt: true, .. } => Some(Standing::IN_DOUBT),

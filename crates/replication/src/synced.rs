@@ -1,16 +1,16 @@
-//! `repl-sync-replicas`: up to which slice enough replicas have the stream, or have it on their disks
+//! `repl-sync-replicas`: tracks the slice up to which enough replicas have the stream, or have it on their disks
 //! (`repl-sync-ack`). Replies wait for that as they wait for this server's disk.
 //!
-//! An acknowledged offset covers all slices that end at it or before. A slice that was covered once stays covered: a
-//! reply that was sent cannot be taken back.
+//! An acknowledged offset covers all slices that end at it or before. A covered slice stays covered, because a reply
+//! that was sent cannot be taken back.
 //!
-//! What was never acknowledged must not be read either, or a reader sees what a failover then undoes. While a primary
-//! runs, its replies wait. That ends with its process, or with its role, but the data stay. So a server that starts with
-//! data, or becomes a replica while replicas lack some of its data, is *in doubt*: it refuses to read or write (see
-//! [`Standing`](crate::Standing)) until enough replicas have what it has, or it has what its primary has.
+//! Data that were never acknowledged must not be read either: a failover may undo them after they were seen. While a
+//! primary runs, its replies wait. That ends with its process or its role, but the data stay. So a server is *in doubt*
+//! if it starts with data, or becomes a replica while replicas lack some of its data. It refuses reads and writes (see
+//! [`Standing`](crate::Standing)) until enough replicas have its data, or it has its primary's.
 //!
-//! A replica itself does not wait for replicas. But replies that it held as a primary must not be sent because of that,
-//! nor may later answers of other threads. So a thread goes on waiting until it knows which slices are lost.
+//! A replica does not wait for replicas of its own. But that must not release replies that it held as a primary, nor
+//! later answers of other threads. So each thread continues to wait until it knows which slices are lost.
 //!
 //! Not here: what is held, and how it is released (`recording`'s `turn.rs`).
 
@@ -25,40 +25,41 @@ use crate::primary::Primary;
 /// See the head of this file.
 #[derive(Default)]
 pub struct Synced {
-    /// The number of replicas that must have what replies show; 0: replies do not wait for replicas.
+    /// The number of replicas that must have the data in a reply. 0: replies do not wait for replicas.
     wanted: AtomicU64,
-    /// The last slice that they have, with all before it.
+    /// The last slice that enough replicas have, with all slices before it.
     slice: AtomicU64,
-    /// They were asked behind this slice.
+    /// The last slice after which replicas were asked.
     asked: AtomicU64,
-    /// The version of the role, if this server is a replica and its replies are in no stream of its own; 0: it is not.
+    /// The version of the role, if this server is a replica and its replies are in no stream of its own. 0: it is a
+    /// primary.
     role: AtomicU64,
-    /// The last slice of its own, from before that role.
+    /// The last slice of its own stream, from before that role.
     former_end: AtomicU64,
-    /// What this server has may not be known to enough replicas, and may be undone.
+    /// Whether this server's data may be missing on replicas, and may be undone.
     is_in_doubt: AtomicBool,
-    /// If it is a primary, until they have everything up to this slice.
+    /// On a primary, the slice up to which replicas must have everything before the doubt ends.
     doubtful: AtomicU64,
-    /// The version of the role in which nothing more is dropped.
+    /// The version of the last role for which dropping replies has ended.
     ended_loss: AtomicU64,
-    /// For each thread, the version of the role for which it drops what it held before.
+    /// For each thread, the version of the role for which it drops replies that it held before.
     settled: Box<[AtomicU64]>,
 }
 
 impl Synced {
-    /// For a server with this many threads, whose replies wait for this many replicas.
+    /// Creates the state for this many threads, with replies that wait for this many replicas.
     pub fn new(wanted: u64, threads: usize) -> Synced {
         let settled = (0..threads).map(|_| AtomicU64::new(0)).collect();
         Synced { wanted: AtomicU64::new(wanted), settled, ..Synced::default() }
     }
 
-    /// How many replicas replies wait for.
+    /// The number of replicas for which replies wait.
     #[inline]
     pub fn wanted(&self) -> u64 {
         self.wanted.load(Ordering::Relaxed)
     }
 
-    /// The same, for output that thread number `thread` holds.
+    /// The number of replicas for which output held by thread number `thread` waits.
     #[inline]
     pub fn wanted_by(&self, thread: usize) -> u64 {
         let role = self.role.load(Ordering::Relaxed);
@@ -66,13 +67,13 @@ impl Synced {
         if waits { self.wanted() } else { 0 }
     }
 
-    /// Whether replies wait for replicas from now on.
+    /// Whether replies must wait for replicas.
     #[inline]
     pub fn holds_replies(&self) -> bool {
         self.wanted() > 0 && self.role.load(Ordering::Relaxed) == 0
     }
 
-    /// Replies wait for this many replicas from now on. If for none, nothing up to slice `open` waits any more.
+    /// Makes replies wait for this many replicas. With 0, nothing up to slice `open` waits any longer.
     pub fn set_wanted(&self, wanted: u64, open: u64) {
         self.wanted.store(wanted, Ordering::Relaxed);
         if wanted == 0 {
@@ -81,14 +82,14 @@ impl Synced {
         }
     }
 
-    /// Whether nothing may be read, because it may be undone.
+    /// Whether reads are refused because the data may be undone.
     #[inline]
     pub fn is_in_doubt(&self) -> bool {
         self.is_in_doubt.load(Ordering::Relaxed)
     }
 
-    /// From now on, unless replies wait for no replicas, nothing is read: replicas may lack some of what there is. A
-    /// primary has that up to `slice`.
+    /// Refuses reads, unless replies wait for no replicas, because replicas may lack some of the data. On a primary,
+    /// those are the data up to `slice`.
     pub fn begin_doubt(&self, slice: u64) {
         self.doubtful.store(slice, Ordering::Relaxed);
         if self.wanted() > 0 && !self.is_in_doubt.swap(true, Ordering::Relaxed) {
@@ -98,21 +99,21 @@ impl Synced {
         }
     }
 
-    /// What there is can be read.
+    /// Allows reads again.
     pub fn end_doubt(&self, why: &str) {
         if self.is_in_doubt.swap(false, Ordering::Relaxed) {
             tracing::info!("the data here can be read: {why}");
         }
     }
 
-    /// The server starts in this role, and holds nothing.
+    /// Starts the server in this role, without held replies.
     pub fn begin_role(&self, role: u64) {
         self.set_role(role, None);
         self.settled.iter().for_each(|settled| settled.store(role, Ordering::Relaxed));
     }
 
-    /// From now on this server is a replica, in the role of this version, or a primary (0). All shards are held.
-    /// `former_end` is the last slice of its own, if it was a primary before.
+    /// Makes this server a replica, in the role of this version, or a primary (0). The caller holds all shards.
+    /// `former_end` is the last slice of its own stream, if it was a primary before.
     pub fn set_role(&self, role: u64, former_end: Option<u64>) {
         if let Some(slice) = former_end {
             self.former_end.store(slice, Ordering::Relaxed);
@@ -120,18 +121,18 @@ impl Synced {
         self.role.store(role, Ordering::Relaxed);
     }
 
-    /// From now on, in the role of this version, a thread drops replies that depend on these slices, which may be lost.
-    /// It does so until all threads do and nothing that was answered before is in progress
-    /// ([`ends_loss`](Self::ends_loss)), because later reads depend on these slices, too.
+    /// Makes a thread drop replies that depend on these slices, which may be lost, in the role of this version. It does
+    /// so until all threads do and no earlier answer is in progress ([`ends_loss`](Self::ends_loss)), because later
+    /// reads depend on these slices, too.
     pub fn settle(&self, thread: usize, role: u64) -> RangeInclusive<u64> {
-        // Release: what it answered before is on its way.
+        // Release: earlier answers of this thread are on their way.
         self.settled[thread].store(role, Ordering::Release);
         let end = if self.wanted() > 0 { self.former_end.load(Ordering::Relaxed) } else { 0 };
         self.slice() + 1..=end
     }
 
-    /// Whether no more answers can depend on lost slices once this thread tells the others: all threads have settled.
-    /// True once for each role.
+    /// Whether all threads have settled, so that no more answers can depend on lost slices once this thread tells the
+    /// others. True once for each role.
     pub fn ends_loss(&self) -> bool {
         let role = self.role.load(Ordering::Relaxed);
         let is_over = role != 0
@@ -148,7 +149,7 @@ impl Synced {
         self.slice.load(Ordering::Acquire)
     }
 
-    /// To be called when a replica has acknowledged something, or when the requirements have changed.
+    /// Updates the slice. Must be called when a replica has acknowledged something or the requirements have changed.
     pub fn update(&self, settings: &Settings, primary: &Primary, backlog: &Backlog) {
         let wanted = self.wanted();
         let is_durable = settings.number(REPL_SYNC_ACK) == SYNC_ACK_DURABLE;
@@ -156,7 +157,7 @@ impl Synced {
             && let Some(offset) = primary.offset_of(wanted as usize, is_durable)
         {
             self.slice.fetch_max(backlog.last_before(offset), Ordering::AcqRel);
-            // An offset of 0 is also what a replica says before it has loaded anything.
+            // A replica that has loaded nothing yet also reports the offset 0.
             let has_all = offset > 0 && self.slice() >= self.doubtful.load(Ordering::Relaxed);
             if has_all && self.role.load(Ordering::Relaxed) == 0 {
                 self.end_doubt("enough replicas have them");
@@ -164,8 +165,8 @@ impl Synced {
         }
     }
 
-    /// Whether replicas have to be asked how far they are, because somebody waits for `slice`, which is closed. They
-    /// are asked behind slice `last`.
+    /// Whether replicas must be asked for their offsets because a client waits for `slice`, which is closed. They are
+    /// asked after slice `last`.
     pub fn asks(&self, slice: u64, last: u64) -> bool {
         let asks = slice <= last && !self.has_asked(slice);
         if asks {
@@ -174,7 +175,7 @@ impl Synced {
         asks
     }
 
-    /// Whether they were asked behind `slice`.
+    /// Whether they were asked after `slice`.
     pub fn has_asked(&self, slice: u64) -> bool {
         slice <= self.asked.load(Ordering::Relaxed)
     }
@@ -234,7 +235,7 @@ mod tests {
         let (none, error) = &durable[2];
         assert_eq!(*none, 0, "one of them has no disk");
         assert!(error.as_ref().is_some_and(|error| error.contains("repl-sync-ack is durable")), "{error:?}");
-        // One whose disk takes nothing any more keeps what it has, and does not count for what comes.
+        // A replica whose disk fails keeps what it has, and does not count for later slices.
         ack(1, 40, None);
         let (kept, error) = slice(2, "durable");
         assert_eq!((kept, error.is_some(), slice(1, "durable")), (1, true, (2, None)));
@@ -295,7 +296,7 @@ mod tests {
         assert_eq!((synced.holds_replies(), synced.wanted_by(0)), (false, 2));
         assert_eq!(synced.settle(0, 7), 1..=30);
         assert_eq!([0, 1].map(|thread| synced.wanted_by(thread)), [0, 2]);
-        // What came later is told later.
+        // The thread learns later of what came later.
         synced.set_role(9, None);
         assert!(!synced.ends_loss());
         assert_eq!(synced.settle(1, 7), 1..=30);

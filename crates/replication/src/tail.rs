@@ -1,5 +1,5 @@
-//! Part of the stream that a replica lacks and that is no longer in memory: an errand reads it from the journal, a
-//! little ahead of the replica.
+//! Sends a replica the part of the stream that is no longer in memory. An errand reads it from the journal, a little
+//! ahead of the replica.
 
 use std::sync::mpsc::{Receiver, SendError, SyncSender, TryRecvError, TrySendError, sync_channel};
 
@@ -8,8 +8,8 @@ use proactor::{ErrandStep, Errands};
 /// Pieces that are read ahead, each at most one slice.
 const PIECES_AHEAD: usize = 4;
 
-/// Reads the next piece, and waits for the disk; `None` at the end. After an error, which says why, nothing more can be
-/// read.
+/// Reads the next piece, waiting for the disk. `None` at the end. After an error nothing more can be read; its text
+/// says why.
 pub type Read = Box<dyn FnMut() -> Result<Option<Vec<u8>>, String> + Send>;
 
 /// See the head of this file.
@@ -20,20 +20,20 @@ pub(crate) struct Tail {
     sent: usize,
 }
 
-/// What comes next.
+/// The next part of the tail.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Next<'a> {
     Bytes(&'a [u8]),
     /// Nothing yet: the thread is woken when there is something.
     Later,
     End,
-    /// It cannot be read on, for this reason.
+    /// Reading failed, for this reason.
     Failed(String),
 }
 
 impl Tail {
-    /// Starts an errand that reads with `read`, and calls `wake` whenever there is something new. It ends when nobody
-    /// wants it any more.
+    /// Starts an errand that reads with `read` and calls `wake` whenever there is something new. It ends when the tail
+    /// is dropped.
     pub(crate) fn begin(
         mut read: Read,
         wake: Box<dyn Fn() + Send + Sync>,
@@ -58,7 +58,7 @@ impl Tail {
         Ok(Tail { pieces, piece: Vec::new(), sent: 0 })
     }
 
-    /// What comes next, at most `bytes_max` of it: it counts as taken.
+    /// Takes the next part, at most `bytes_max` bytes.
     pub(crate) fn next(&mut self, bytes_max: usize) -> Next<'_> {
         while self.sent == self.piece.len() {
             match self.pieces.try_recv() {
@@ -75,10 +75,10 @@ impl Tail {
     }
 }
 
-/// What was read and has yet to be sent.
+/// A piece that was read and has yet to be sent.
 type Piece = Result<Vec<u8>, String>;
 
-/// Reads a piece, if none is ready, and sends it, if there is room for it. An error is the last item.
+/// Reads a piece if none is ready, and sends it if there is room. An error is the last item.
 fn send_next(
     read: &mut Read,
     piece: &mut Option<Piece>,
@@ -106,7 +106,7 @@ fn send_next(
 mod tests {
     use super::*;
 
-    /// All that comes, and how it ends.
+    /// Reads the tail to its end. Returns its bytes and its error.
     fn all(pieces: Vec<Result<&'static str, &'static str>>) -> (String, Option<String>) {
         let mut pieces = pieces.into_iter();
         let read: Read = Box::new(move || match pieces.next() {
@@ -115,7 +115,7 @@ mod tests {
             None => Ok(None),
         });
         let (sender, woken) = std::sync::mpsc::channel();
-        // Nobody listens when all has come.
+        // The receiver is gone when everything has been read.
         let wake = Box::new(move || sender.send(()).unwrap_or_default());
         let mut tail = Tail::begin(read, wake, &Errands::default()).expect("there are threads");
         let mut text = String::new();

@@ -1,8 +1,8 @@
 //! WAIT and WAITAOF: a client waits until replicas, or the disk, have what it wrote.
 //!
-//! It waits for the last slice with a write of its own. When that slice is closed, its end is an offset, which replicas
-//! acknowledge. They do so once a second, so they are also asked in the stream. The question is placed behind that
-//! slice, because the offset in the answer does not include the question.
+//! The client waits for the last slice with a write of its own. When that slice is closed, its end is an offset, which
+//! replicas acknowledge. They do so once a second, so the stream also asks them. The question comes after that slice,
+//! because the offset in the answer does not include the question.
 //!
 //! Not here: how a client waits, and when replicas are asked (`server`, `life/syncing.rs`).
 
@@ -14,7 +14,7 @@ use resp::Reply;
 
 use crate::{Ctx, Entry, Run};
 
-/// What a client asks about its writes.
+/// A client's question about its writes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Wish {
     /// They must be on the disk of this server.
@@ -25,14 +25,14 @@ pub struct Wish {
     pub is_durable: bool,
 }
 
-/// What a client waits for.
+/// The condition for which a client waits.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Awaited {
-    /// What it asks.
+    /// Its question.
     pub wish: Wish,
-    /// The last slice with a write of the client; 0: it has written nothing.
+    /// The last slice with a write of the client. 0: it has written nothing.
     pub written: u64,
-    /// Its writes are on the disk of this server when this slice of the journal is.
+    /// The slice of the journal that must be on this server's disk for its writes to be there.
     pub kept: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct Awaited {
 pub struct Reached {
     /// They are on the disk of this server.
     pub is_local: bool,
-    /// This many replicas have them, on their disks if that is asked.
+    /// The number of replicas that have them, on their disks if that was asked.
     pub replicas: u64,
 }
 
@@ -128,7 +128,7 @@ fn waitaof(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Replies if the request is fulfilled already, or if the client may not wait here; otherwise the client waits.
+/// Replies if the request is already fulfilled or the client may not wait here. Otherwise the client waits.
 fn await_copies(ctx: &mut Ctx, wish: Wish, timeout_ms: u64) {
     let may_wait = !ctx.store.client.deny_blocking;
     let awaited = ctx.host.awaited(ctx.store.tx, wish, may_wait);

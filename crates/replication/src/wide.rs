@@ -1,14 +1,14 @@
 //! A wide round: several threads of a replica that is behind run its commands.
 //!
 //! ```text
-//!   thread of the link   enters all shards ─ lends parts 1, 2, … ─ runs part 0 ─ runs what nobody has taken ─ waits ─ into the log ─ leaves all
+//!   thread of the link   enters all shards ─ lends parts 1, 2, … ─ runs part 0 ─ runs what is not yet taken ─ waits ─ into the log ─ leaves all
 //!   another thread                                └─▶ takes part 1, runs it, gives it back ──────────────────────┘
 //! ```
 //!
-//! A part consists of the commands for one thread's home shards, so each command of such a round has just one shard.
-//! Nobody enters a shard while it is lent, and all are left at one moment: whoever holds a shard sees all of the round
-//! or nothing of it, as of any other. Messages of a part return with its shards, and are sent when these are left. A
-//! thread that sleeps, or is busy, is not waited for.
+//! A part contains the commands for one thread's home shards, so each command of such a round has just one shard. No
+//! other thread can enter a shard while it is lent, and all shards are left at one moment. So the holder of a shard
+//! sees all of the round or nothing of it, as with any other round. Messages of a part return with its shards, and are
+//! sent when the shards are left. The round does not wait for a thread that sleeps or is busy.
 
 #![expect(clippy::disallowed_types, reason = "it is locked twice by each thread for hundreds of commands")]
 
@@ -23,7 +23,7 @@ use crate::following::Following;
 use crate::round::Round;
 use crate::stage::Stage;
 
-/// How often the thread checks a part that another thread runs before it sleeps.
+/// The number of checks of a part that another thread runs before this thread sleeps.
 const SPINS_MAX: u32 = 1000;
 
 /// The state of a part.
@@ -79,7 +79,7 @@ impl Help {
 }
 
 impl Wide {
-    /// Runs a round with these bytes, whose shards are entered. The bytes become what this server's log gets.
+    /// Runs a round with these bytes, whose shards are entered. Turns the bytes into those for this server's log.
     pub(crate) fn run(
         round: &mut Round,
         bytes: &mut [u8],
@@ -112,7 +112,7 @@ impl Wide {
             failed.extend(outcome.failed);
         }
         wide.round.write_blanks(bytes, &failed);
-        // Unless somebody was asked and has not come yet: its memory is used again.
+        // A thread that was asked and has not come yet still shares the memory, which is then not reused.
         if let Ok(wide) = Arc::try_unwrap(wide) {
             *round = wide.round;
         }

@@ -13,6 +13,10 @@
 //!
 //! The server has one [`Scripts`], and one [`States`] for each thread. The commands ([`ENTRIES`]) use their thread's [`Door`].
 //!
+//! Libraries are an immutable set with a version. A thread that runs a function compares versions and loads what it lacks
+//! into a Lua state of its own. A function that holds no shard starts again if the set has changed before it entered its
+//! first shard.
+//!
 //! Not here: Lua and its libraries (crate `script`), and how other clients are served while a script is slow (`server`).
 
 #![forbid(unsafe_code)]

@@ -1,11 +1,11 @@
-//! What a crash report says about the server.
+//! Writes the server's part of a crash report.
 //!
-//! It has its own short list of figures and does not use `observe::Facts`, which `INFO` shows. Those are behind locks:
-//! the texts of settings, the script cache, the libraries of functions, the running save, the journal's files. The
-//! thread that crashed may hold any of these, and stands still until the report is written, so the report would never
-//! come. Each figure here is read from an atomic, or asked of the system.
+//! It has its own short list of figures and does not use `observe::Facts`, which `INFO` shows. Those figures are behind
+//! locks: the texts of settings, the script cache, the libraries of functions, the running save, the journal's files.
+//! The thread that crashed may hold any of these locks, and it stands still until the report is written, so the report
+//! would never come. Each figure here is read from an atomic or asked of the system.
 //!
-//! Not here: how a crash is noticed and reported (`process::crash`).
+//! Not here: detecting and reporting a crash (`process::crash`).
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;

@@ -1,14 +1,14 @@
-//! Why a server does not start. Each error is a sentence for the person who started it.
+//! The errors of starting a server. Each is a sentence for the person who started it.
 
 use std::io;
 
-/// The server cannot start, or cannot go on.
+/// The server cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// A configuration that cannot be read, or that contains a wrong value.
     #[error(transparent)]
     Settings(#[from] settings::Error),
-    /// A line of the configuration file that declares a user wrongly.
+    /// A line of the configuration file that declares a user incorrectly.
     #[error(transparent)]
     BadUser(#[from] acl::BadUser),
     /// Users are declared in the configuration file and in an ACL file.
@@ -17,16 +17,16 @@ pub(crate) enum Error {
     /// An ACL file with errors.
     #[error("cannot load the aclfile: {0}")]
     Users(String),
-    /// The configuration was checked, and what is wrong with it was printed.
+    /// The configuration was checked, and its errors were printed.
     #[error("the configuration is refused")]
     BadConfiguration,
-    /// Listening for clients.
+    /// An error of listening for clients.
     #[error(transparent)]
     Clients(#[from] clients::Error),
-    /// HTTP.
+    /// An error of HTTP.
     #[error(transparent)]
     Http(#[from] admin::Error),
-    /// Sockets and drivers.
+    /// An error of sockets and drivers.
     #[error(transparent)]
     Network(#[from] proactor::Error),
     /// The files on the disk cannot be loaded.
@@ -35,13 +35,13 @@ pub(crate) enum Error {
     /// The journal cannot be used.
     #[error(transparent)]
     Journal(#[from] journal::Error),
-    /// Work on a journal's folder without a server.
+    /// An error of work on a journal's folder without a server.
     #[error(transparent)]
     Offline(#[from] offline::Error),
-    /// Files and the rest of the operating system.
+    /// An error of files or of the rest of the operating system.
     #[error(transparent)]
     Process(#[from] process::Error),
-    /// Files and the rest of the system.
+    /// An error of files or of the rest of the system.
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },
 }

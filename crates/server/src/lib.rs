@@ -1,7 +1,8 @@
-//! The server: connections, dispatch, configuration, administration.
+//! The server: wires all parts together, and runs the threads that serve clients.
 //!
 //! A command travels through `life/pipeline.rs` (bytes → arguments), `life/dispatch.rs` (which shards; enter, delegate
-//! or queue) and its function to the connection's output, or through `life/homecoming.rs` if it ran on another thread.
+//! or queue) and its function to the connection's output. If it ran on another thread, its reply comes through
+//! `life/homecoming.rs`.
 
 mod background;
 mod commands;
@@ -42,7 +43,7 @@ mod tests {
     use config::Invocation;
     use settings::{Settings, TABLE};
 
-    /// The settings of a server that is started with these arguments: for tests of its parts.
+    /// The settings of a server that is started with these arguments, for tests of its parts.
     pub(crate) fn settings(args: &[&str]) -> Settings {
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         match Invocation::parse(&TABLE, &args) {

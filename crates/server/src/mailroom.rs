@@ -1,4 +1,4 @@
-//! One thread's messages: those that have arrived, and those that it sends.
+//! Handles one thread's messages: received ones, and those that it sends.
 //!
 //! ```text
 //!   send ── to itself ───────────────────────────▶ come ──▶ pop ──▶ the thread does what it says
@@ -7,10 +7,10 @@
 //!                          put_off ──▶ end_wait ─────┘
 //! ```
 //!
-//! A thread sends itself messages directly, in the same order as to others. Messages that are sent while shards are held
-//! (`post`, `publish`) are only put into the inboxes. `wake_sleepers` wakes their threads afterwards.
+//! A thread sends messages to itself directly, in the same order as to others. Messages that are sent while shards are
+//! held (`post`, `publish`) are only put into the inboxes. `wake_sleepers` wakes their threads afterwards.
 //!
-//! Not here: the messages (`message.rs`), and what a thread does with them (`life/homecoming.rs`).
+//! Not here: the messages (`message.rs`), and acting on them (`life/homecoming.rs`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use session::{Answer, Part, Stock};
 
 use crate::message::Message;
 
-/// A thread as the others see it.
+/// A thread as other threads see it.
 pub(crate) struct Remote {
     inbox: Inbox<Message>,
     waker: Arc<Waker>,
@@ -36,7 +36,7 @@ impl Remote {
         Remote { inbox: Inbox::new(waker.clone()), waker, is_away: AtomicBool::new(false) }
     }
 
-    /// Sends a message; wakes the thread if it sleeps.
+    /// Sends a message. Wakes the thread if it sleeps.
     pub(crate) fn send(&self, message: Message) {
         self.inbox.send(Envelope::new(message));
     }
@@ -46,17 +46,17 @@ impl Remote {
         !self.inbox.is_empty()
     }
 
-    /// Whether it sleeps in the kernel: then waking it costs more than doing its work.
+    /// Whether it sleeps in the kernel. Waking it then costs more than doing its work.
     pub(crate) fn is_asleep(&self) -> bool {
         self.waker.is_asleep()
     }
 
-    /// Whether it has a long command: what is left to it waits until that has ended.
+    /// Whether it has a long command. Tasks that are left with it wait until that has ended.
     pub(crate) fn is_away(&self) -> bool {
         self.is_away.load(Ordering::Relaxed)
     }
 
-    /// Called by the thread itself, when it gives way to its other clients and when it is back.
+    /// Records whether the thread has given way to its other clients. Only the thread itself calls this.
     pub(crate) fn note_away(&self, is_away: bool) {
         self.is_away.store(is_away, Ordering::Relaxed);
     }
@@ -68,7 +68,7 @@ pub(crate) struct Mailroom {
     threads: &'static [Remote],
     /// Reusable nodes for messages to others.
     stock: Stock<Message>,
-    /// Messages that have arrived.
+    /// Messages that have been received.
     come: VecDeque<Message>,
     /// Messages that are put off until the next turn.
     put_off: Vec<Message>,
@@ -94,21 +94,21 @@ impl Mailroom {
         self.thread
     }
 
-    /// Sends a message to a thread; to itself directly.
+    /// Sends a message to a thread, or directly to itself.
     pub(crate) fn send(&mut self, thread: u16, message: Message) {
         if self.put(thread, message) {
             self.threads[usize::from(thread)].inbox.ring();
         }
     }
 
-    /// Sends a message to a thread, but does not wake it: that takes long where a shard is held.
+    /// Sends a message to a thread without waking it: waking takes long while a shard is held.
     pub(crate) fn post(&mut self, thread: u16, message: Message) {
         if self.put(thread, message) {
             self.sleepers.push(thread);
         }
     }
 
-    /// Whether the thread has to be woken then.
+    /// Puts a message into a thread's inbox. Returns whether the thread must be woken.
     fn put(&mut self, thread: u16, message: Message) -> bool {
         if thread == self.thread {
             self.come.push_back(message);
@@ -129,7 +129,7 @@ impl Mailroom {
         self.send(asker.thread, Message::Answer(Answer { part, ..Answer::to(asker) }));
     }
 
-    /// Sends a published message to the threads of its receivers, but wakes none.
+    /// Sends a published message to the threads of its receivers without waking them.
     pub(crate) fn publish(&mut self, published: Published) {
         pubsub::split_by_thread(published, |thread, published| {
             let node = Envelope::new(Message::Deliver(published));
@@ -139,7 +139,7 @@ impl Mailroom {
         });
     }
 
-    /// Wakes the threads that were sent something without being woken.
+    /// Wakes the threads that were sent messages without being woken.
     #[inline]
     pub(crate) fn wake_sleepers(&mut self) {
         while let Some(thread) = self.sleepers.pop() {
@@ -147,7 +147,7 @@ impl Mailroom {
         }
     }
 
-    /// Adds the messages of the inbox after those that this thread sent itself.
+    /// Adds the messages of the inbox after those that this thread sent to itself.
     pub(crate) fn fetch(&mut self) {
         let nodes = self.threads[usize::from(self.thread)].inbox.take_all();
         self.come.extend(nodes.map(|node| self.stock.unwrap(node)));
@@ -164,12 +164,12 @@ impl Mailroom {
         self.come.push_front(message);
     }
 
-    /// The messages, to be changed in place but not removed.
+    /// The received messages, which may be changed in place but not removed.
     pub(crate) fn come_mut(&mut self) -> impl Iterator<Item = &mut Message> {
         self.come.iter_mut()
     }
 
-    /// The number of messages that have arrived.
+    /// The number of received messages.
     pub(crate) fn len(&self) -> usize {
         self.come.len()
     }
@@ -179,12 +179,12 @@ impl Mailroom {
         self.come.is_empty()
     }
 
-    /// Sends itself a message for the next turn, because it could do nothing with it in this one.
+    /// Sends itself a message for the next turn, because it cannot be handled in this one.
     pub(crate) fn put_off(&mut self, message: Message) {
         self.put_off.push(message);
     }
 
-    /// The next turn begins: messages that were put off arrive.
+    /// Begins the next turn: postponed messages arrive.
     pub(crate) fn end_wait(&mut self) {
         self.come.extend(self.put_off.drain(..));
     }
@@ -200,7 +200,7 @@ impl Mailroom {
         self.threads[usize::from(thread)].has_mail()
     }
 
-    /// Gives half of a surplus of nodes to other threads, and takes some if they run low.
+    /// Gives half of a surplus of nodes to other threads, and takes some if they run short.
     #[inline]
     pub(crate) fn balance(&mut self, parcels: &mut Parcels, spares: &Spares<Message>) {
         self.stock.balance(parcels, spares);
@@ -215,14 +215,14 @@ mod tests {
     use super::*;
     use crate::message::News;
 
-    /// The mailrooms of so many threads, and the threads.
+    /// The mailrooms of `count` threads, and the threads.
     fn mailrooms(count: u16) -> (Vec<Mailroom>, &'static [Remote]) {
         let remotes = (0..count).map(|_| Remote::new(Arc::new(Waker::without_bell())));
         let remotes: &'static [Remote] = Vec::leak(remotes.collect());
         ((0..count).map(|thread| Mailroom::new(thread, remotes)).collect(), remotes)
     }
 
-    /// The connections that the messages which have come are for, in their order.
+    /// The connections that the received messages are for, in their order.
     fn read(mailroom: &mut Mailroom) -> Vec<u64> {
         std::iter::from_fn(|| mailroom.pop())
             .map(|message| match message {
@@ -283,7 +283,7 @@ mod tests {
             by: None,
             memory: None,
         });
-        // Its own, too: behind what others sent before.
+        // The thread's own message comes after those that others sent before.
         assert!(rooms[0].is_empty());
         let told: Vec<bool> = remotes.iter().map(Remote::has_mail).collect();
         assert_eq!(told, [true, false, true]);

@@ -1,7 +1,7 @@
-//! Connections that speak memcached's protocol: from input to commands, and what the commands about the server
-//! (`memcached::Door`) need from the thread.
+//! Serves connections that speak memcached's protocol: turns input into commands, and gives the commands about the
+//! server (`memcached::Door`) what they need from the thread.
 //!
-//! This does what `life/pipeline.rs` does for Redis' protocol, without windows.
+//! It replaces `life/pipeline.rs` for this protocol. It has no windows.
 
 use acl::Lack;
 use command::{Client, CommandResult, Store};
@@ -22,7 +22,7 @@ use crate::thread::{Thread, ThreadHost};
 const CREDENTIALS_BYTES_MAX: usize = 1024;
 
 impl Thread {
-    /// Runs the commands at the front of `input`; returns their length in bytes.
+    /// Runs the commands at the front of `input`. Returns their length in bytes.
     pub(crate) fn serve_memcached(
         &mut self,
         parser: &mut MemcachedParser,
@@ -44,7 +44,7 @@ impl Thread {
         consumed
     }
 
-    /// Runs the request at the front of `input`; returns its length in bytes, or `None` if it is incomplete.
+    /// Runs the request at the front of `input`. Returns its length in bytes, or `None` if it is incomplete.
     #[inline]
     fn serve_item_request(
         &mut self,
@@ -94,7 +94,7 @@ impl Thread {
                 Some(input.len())
             }
             Parsed::Http => {
-                // memcached goes on, so that a web page may write to it.
+                // memcached would continue here, which lets a web page write to it.
                 out.extend_from_slice(b"ERROR\r\n");
                 self.host.abort_http(CloseMode::AfterFlush);
                 Some(input.len())
@@ -102,7 +102,7 @@ impl Thread {
         }
     }
 
-    /// A request of a client that has not sent its password: nothing else is accepted.
+    /// Handles a request of a client that has not sent its password. Nothing but the password is accepted.
     #[cold]
     fn take_credentials(&mut self, verb: Verb, words: &[&[u8]], out: &mut Output) {
         let admits = |user: &[u8], password: &[u8]| self.host.authenticate(user, password, words);
@@ -112,7 +112,8 @@ impl Thread {
         }
     }
 
-    /// Empties database 0 when the time of a delayed `flush_all` has come; if shards stay taken, at the next try.
+    /// Empties database 0 when the time of a delayed `flush_all` has come. If shards stay taken, the next call tries
+    /// again.
     pub(crate) fn flush_if_due(&mut self) {
         let shared = self.host.shared;
         if !shared.later_flush.is_due(self.tx.now) || shared.following.is_replica() {
@@ -137,7 +138,7 @@ impl Door for ThreadHost {
     fn set_memory_bytes_max(&mut self, store: &mut Store, bytes: u64) -> bool {
         let used_bytes = heap::counted_bytes();
         if used_bytes > bytes {
-            // As in memcached, only what is stored from now on makes room for itself.
+            // As in memcached, existing items stay: only items that are stored later make room for themselves.
             self.shared.lowered.begin(bytes, used_bytes);
         }
         control::change(self, store, &[("maxmemory", &bytes.to_string())], false).is_ok()

@@ -1,4 +1,4 @@
-//! The messages that threads send each other.
+//! Defines the messages that threads send each other.
 
 use std::sync::Arc;
 
@@ -26,29 +26,29 @@ pub(crate) enum Message {
     Share(Order),
     /// A connection of another thread, which now belongs to this one.
     Arrive(Box<Mover>),
-    /// These former names of connections that have ended can be forgotten.
+    /// Forget these former names of connections that have ended.
     Forget(Arc<[Subscriber]>),
     /// A connection of the HTTP thread, with its client's user.
     Visit(Socket, Box<Access>),
-    /// Accept connections on these listeners as well. Only for the first thread.
+    /// Accept connections on these listeners, too. Only for the first thread.
     Listen(Listening),
-    /// Run this command: its shard is at home here.
+    /// Run this command, whose shard has its home here.
     Hop(Box<Delegated<Task>>),
-    /// A delegated task comes back, with what it published for subscribers of this thread.
+    /// A delegated task comes back, with the messages that it published for subscribers of this thread.
     Done(Box<Delegated<Task>>, Vec<Published>),
-    /// Something that a transaction did concerns connections of this thread.
+    /// A transaction did something that concerns connections of this thread.
     Post(Post),
     /// A message for subscribers of this thread.
     Deliver(Published),
-    /// Keys have changed that clients of this thread track. The memory of these keys does not count.
+    /// Keys have changed that clients of this thread track. Their memory does not count.
     News(News, Option<Exemption>),
     /// A line for the monitors of this thread.
     Monitor(Arc<Vec<u8>>),
     /// A question to all threads.
     Ask(Question),
-    /// From this client, which waits until each thread's running script has ended or has become slow.
+    /// Answer this client when the thread's running script has ended or has become slow.
     PassScript(Client),
-    /// The answer to either of these two.
+    /// The answer to `Ask` or `PassScript`.
     Answer(Answer),
     /// Users have changed: some clients may have to be disconnected.
     UsersChanged,
@@ -58,7 +58,7 @@ pub(crate) enum Message {
     Migrated(Box<Returned>),
     /// A snapshot has begun, can continue, or has ended.
     Snapshot,
-    /// The data loaded at the start, to be put in place.
+    /// The data loaded at the start, which this thread must put in place.
     Loaded(Box<Loaded>),
     /// News about this server's primary.
     Link(Box<LinkNews>),
@@ -66,22 +66,22 @@ pub(crate) enum Message {
     OwnHeap,
     /// A shutdown asks whether the thread still reads its messages.
     ComeBy,
-    /// Nothing but memory for reuse: the node, and a parcel for a served waiter.
+    /// Memory for reuse: the node, and a parcel for a served waiter.
     Spare(Box<Parcel>),
-    /// Begin another turn: the settings have changed, or the server stops.
+    /// Begin another turn, because the settings have changed or the server stops.
     Wake,
 }
 
-/// News for clients that track keys. The connections belong to the thread that gets the message, or did.
+/// News for clients that track keys. The connections belong to the thread that gets the message, or once did.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// All keys of a database are gone: for all clients that track keys, except one that was told already.
+    /// All keys of a database are gone. This is for all clients that track keys, except one that was told already.
     Flushed(Option<ConnId>),
-    /// The same, for the connection to which a tracking client redirects.
+    /// All keys of a database are gone. This is for the connection to which a tracking client redirects.
     FlushedFor(Subscriber),
     /// Keys have changed that this connection tracks, by name or by prefix.
     Changed(u64, Keys),
-    /// The same, for the connection to which a tracking client redirects.
+    /// Keys have changed. This is for the connection to which a tracking client redirects.
     ChangedFor(Subscriber, Keys),
 }
 
@@ -91,11 +91,11 @@ pub(crate) enum LinkNews {
     Dialed(u64, Result<Socket, String>),
     /// The outcome of loading a received snapshot.
     Read(u64, Result<Loaded, Unread>),
-    /// The role has changed, with the version of the role since then.
+    /// The role has changed. The number is its new version.
     Role(RoleChange, u64),
-    /// From now on output that is held for replicas is no longer discarded.
+    /// Output that is held for replicas is no longer discarded.
     EndLoss,
-    /// Commands that write wait from now on, or no longer, because this server hands over.
+    /// Commands that write must wait, or no longer, because this server hands over.
     HoldWrites(bool),
     /// The thread of the link needs help to keep up with the stream.
     Help(Help),
@@ -113,7 +113,7 @@ impl Message {
         Message::News(news, memory)
     }
 
-    /// The single answer that a client waits for.
+    /// Sends the single answer that a client waits for.
     pub(crate) fn answered(asker: Client) -> Message {
         Message::Answer(Answer::to(asker))
     }

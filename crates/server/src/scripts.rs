@@ -1,9 +1,9 @@
-//! How scripts run on a thread of the server: with whose permissions, and what the thread does meanwhile.
+//! Runs scripts on a thread of the server: provides the caller's permissions, and serves other clients meanwhile.
 //!
 //! The commands of a script have a client of their own, with a session like any other. The session of the client that
 //! called the script is put aside while it runs.
 //!
-//! Not here: scripts and their commands (crate `scripting`), and what other clients may do while one is slow
+//! Not here: scripts and their commands (crate `scripting`), and the rights of other clients while one is slow
 //! (`life/busy.rs`).
 
 use acl::{Context, Lack};
@@ -43,7 +43,8 @@ impl Door for ThreadHost {
             None => Box::new(Session::new(*client, self.shared.users.access(), self.now_ms)),
         };
         session.client = *client;
-        // Scripts of a client whose commands must be looked at do not travel: if it is not here, there is nothing to look at.
+        // Scripts of a client whose commands must be checked do not travel. So if the caller is not here, there is
+        // nothing to check.
         let caller = self.current.as_deref().filter(|caller| caller.client.id == client.id);
         match caller.filter(|caller| caller.access.is_limited()) {
             Some(caller) => session.access = caller.access.clone(),

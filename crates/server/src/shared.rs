@@ -1,6 +1,6 @@
-//! What all threads of a server share.
+//! Holds the state that all threads of a server share.
 //!
-//! It is created once and never freed, as the threads of a process refer to it for their whole lives. A simulation
+//! It is created once and never freed, because the threads of a process refer to it for their whole lives. A simulation
 //! frees it with a [`Lease`].
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::reports::observe_settings;
 
-/// Idle nodes for messages that are kept for any thread, per thread.
+/// Limit of idle nodes for messages that are kept for any thread, per thread.
 const SPARES_PER_THREAD: usize = 64;
 
 /// The name of a simulated driver.
@@ -57,22 +57,22 @@ impl Machine {
     }
 }
 
-/// What all threads share.
+/// The state that all threads share.
 pub(crate) struct Shared {
     pub(crate) shards: Shards,
     pub(crate) table: Table,
     pub(crate) settings: Settings,
     pub(crate) users: Users,
     pub(crate) threads: Box<[Remote]>,
-    /// Idle nodes for messages that some threads do not need.
+    /// Idle nodes for messages, which some threads do not need.
     pub(crate) spares: Spares<Message>,
     pub(crate) entry_mode: EntryMode,
     pub(crate) singlehop_blocking: bool,
-    /// Pattern subscribers, which no shard knows.
+    /// Pattern subscribers, which are in no shard.
     pub(crate) directory: pubsub::Directory,
-    /// Where the server listens.
+    /// The sockets on which the server listens.
     pub(crate) listeners: Listeners,
-    /// How TLS is spoken.
+    /// The TLS configuration.
     pub(crate) tls: TlsKeeper,
     /// All clients.
     pub(crate) registry: Registry,
@@ -92,16 +92,16 @@ pub(crate) struct Shared {
     /// Acknowledgements of replicas.
     pub(crate) acks: Acks,
     pub(crate) following: Following,
-    /// When a delayed `flush_all` of memcached's protocol empties database 0.
+    /// The delayed `flush_all` of memcached's protocol, which empties database 0.
     pub(crate) later_flush: LaterFlush,
     pub(crate) migrations: Migrations,
-    /// Which of Sidekiq's processes live, and which connections have closed.
+    /// Sidekiq's live processes, and the connections that have closed.
     pub(crate) recovery: jobs::recovery::Recovery,
-    /// How long memory has been above its limit.
+    /// The time for which memory has been above its limit.
     pub(crate) exceeded: Exceeded,
     /// The limit of memory, while it is being lowered slowly.
     pub(crate) lowered: Lowered,
-    /// How long too much memory has been unused.
+    /// The time for which too much memory has been unused.
     pub(crate) fragmented: Exceeded,
     /// Whether keys are expired in the background (`DEBUG SET-ACTIVE-EXPIRE`).
     pub(crate) active_expire: AtomicBool,
@@ -111,7 +111,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Creates the shared part for `thread_count` threads; it is never freed.
+    /// Creates the shared part for `thread_count` threads. It is never freed.
     pub(crate) fn create(
         settings: Settings,
         table: Table,
@@ -205,15 +205,15 @@ impl Shared {
         self.driver_name == SIMULATED
     }
 
-    /// The current settings of the data path. A copy is never freed, so that commands can refer to it without a
-    /// reference count; only `CONFIG SET` creates one.
+    /// The current settings of the data path. A copy is never freed, so commands can refer to it without a reference
+    /// count. Only `CONFIG SET` creates one.
     pub(crate) fn data_config(&'static self) -> &'static Config {
         // SAFETY: the pointer always comes from a leaked box.
         unsafe { &*self.data_config.load(Ordering::Acquire) }
     }
 
     /// Publishes the settings of the data path. Threads read them at the beginning of a turn, before the input that
-    /// came after the change.
+    /// arrived after the change.
     pub(crate) fn reconfigure(&self) {
         let config = Box::into_raw(Box::new(self.settings.data_config()));
         self.data_config.store(config, Ordering::Release);
@@ -242,16 +242,17 @@ impl Shared {
     }
 }
 
-/// Frees a server's shared part when dropped. Only a simulation, which creates very many, holds one together with the
+/// Frees a server's shared part when dropped. Only a simulation, which creates very many, holds one, together with the
 /// threads.
 pub(crate) struct Lease(pub(crate) &'static Shared);
 
 impl Drop for Lease {
     fn drop(&mut self) {
         let (shared, config) = (std::ptr::from_ref(self.0), self.0.data_config.load(Ordering::Acquire));
-        // SAFETY: the box that `create` leaked; every thread that refers to it was dropped before its share of the lease.
+        // SAFETY: the box is the one that `create` leaked. Every thread that refers to it was dropped before its share
+        // of the lease.
         drop(unsafe { Box::from_raw(shared.cast_mut()) });
-        // SAFETY: as above; this is the last of the snapshots, the earlier ones stay leaked.
+        // SAFETY: the pointer comes from a leaked box. This is the last snapshot; the earlier ones stay leaked.
         drop(unsafe { Box::from_raw(config) });
     }
 }

@@ -1,4 +1,4 @@
-//! How the server ends: a signal or `SHUTDOWN`, the save before it, and what happens if that fails or is blocked.
+//! Ends the server: handles signals and `SHUTDOWN`, the save before the end, and a save that fails or is blocked.
 //!
 //! ```text
 //!   SIGTERM, SIGINT ─┐                 every shard is     saved, or nothing to save
@@ -7,8 +7,8 @@
 //!   SHUTDOWN ABORT ──┘      ▼ └───────────────────────────┘ failed: says so, and the server goes on serving
 //! ```
 //!
-//! A thread of its own does all this, so a busy thread cannot delay the beginning. After a successful save it never
-//! leaves the shards, so nothing is acknowledged that is not in the file.
+//! A thread of its own does all this, so a busy thread cannot delay the beginning. After a successful save, it never
+//! leaves the shards, so every acknowledged change is in the file.
 //!
 //! A primary first waits, for at most `shutdown-timeout` seconds, until its replicas have everything. Commands that
 //! write wait meanwhile.
@@ -34,17 +34,17 @@ use shard::{Hold, ShardId};
 use crate::message::Message;
 use crate::shared::Shared;
 
-/// Between two attempts to enter all shards.
+/// The delay between two attempts to enter all shards.
 const RETRY: Duration = Duration::from_millis(2);
-/// Between two messages that ask threads to respond.
+/// The delay between two messages that ask threads to respond.
 const PROBE: Duration = Duration::from_millis(100);
-/// Between two log lines about what a shutdown waits for.
+/// The delay between two log lines about what a shutdown waits for.
 const REMINDER: Duration = Duration::from_secs(10);
-/// How long threads may take to end after everything is saved, or need not be.
+/// The time that threads have to end after everything is saved, or need not be saved.
 const LAST_TURN: Duration = Duration::from_secs(2);
 
 impl Shared {
-    /// Ends the server for a signal, or for a client, which gets an answer if that fails.
+    /// Ends the server for a signal, or for a client, which gets an answer if this fails.
     pub(crate) fn shut_down(&'static self, how: How, asker: Option<Client>) {
         if !self.shutdown.begin(how, asker) {
             return;
@@ -57,7 +57,7 @@ impl Shared {
         }
     }
 
-    /// The server goes on serving; the client that asked for the shutdown is told.
+    /// Cancels the shutdown: the server continues, and the client that asked for the shutdown is told.
     fn cancel_shutdown(&'static self) {
         if !self.following.failover.is_on() {
             self.hold_writes(false);
@@ -115,7 +115,7 @@ fn progress(snapshots: &Snapshots) -> String {
 struct Ending {
     shared: &'static Shared,
     ids: Vec<ShardId>,
-    /// When each thread last responded, as far as is known.
+    /// The last time at which each thread responded, as far as is known.
     heard: Vec<Instant>,
     started: Instant,
     probed: Instant,
@@ -165,7 +165,7 @@ impl Ending {
             Entered::NotNeeded | Entered::Aborted | Entered::Never => return shared.cancel_shutdown(),
         }
         shared.stop();
-        // The process ends with its threads, before this is over, unless one of them does not come back.
+        // The process usually ends with its threads before this sleep is over, unless a thread does not come back.
         std::thread::sleep(if exit_code == 0 { LAST_TURN } else { Duration::ZERO });
         for thread in self.silent(Duration::ZERO) {
             tracing::warn!("thread {thread} is stuck in a script: the process exits without it");
@@ -173,11 +173,11 @@ impl Ending {
         std::process::exit(exit_code);
     }
 
-    /// Waits until replicas have everything; false: the shutdown was aborted.
+    /// Waits until replicas have everything. Returns false if the shutdown was aborted.
     fn await_replicas(&self, hold: &mut Hold<'static, Task, Wait>) -> bool {
         let shared = self.shared;
         let limit = Duration::from_secs(shared.settings.number(SHUTDOWN_TIMEOUT) as u64);
-        // Tasks that are under way still write when writes are held: everything is there when nothing has come behind the cut.
+        // Tasks in progress still write after writes are held. Replicas have everything when nothing follows the cut.
         let mut cut: Option<(Cut, u64)> = None;
         let goes_on = shared.following.is_replica() || shared.following.failover.is_on();
         while !self.how().is_now && !goes_on && shared.primary.is_followed() {
@@ -213,7 +213,7 @@ impl Ending {
         true
     }
 
-    /// Whether the server ends now, because it has saved or need not. From then on the shutdown cannot be aborted.
+    /// Whether the server ends now, because it has saved or need not. From then, the shutdown cannot be aborted.
     fn may_end(&self, saved: bool) -> bool {
         let outcome = self.shared.shutdown.end(saved);
         match outcome {
@@ -232,12 +232,12 @@ impl Ending {
     }
 
     fn is_to_save(&self) -> bool {
-        // What is only half loaded must not take the place of the whole.
+        // Data that are only half loaded must not replace the complete snapshot.
         let is_loading = self.shared.snapshots.progress.is_loading();
         !is_loading && self.how().saves.unwrap_or_else(|| self.shared.settings.has_save_points())
     }
 
-    /// How long it waits for scripts.
+    /// The time that it waits for scripts.
     fn patience(&self) -> Duration {
         Duration::from_secs(self.shared.settings.number(SHUTDOWN_TIMEOUT).max(1) as u64)
     }
@@ -246,7 +246,7 @@ impl Ending {
         tracing::info!("* Saving the final RDB snapshot before exiting.");
         supervisor::notify_slow(&self.shared.settings, "Saving the final RDB snapshot");
         self.shared.snapshots.give_up_spool("the server ends");
-        // What goes wrong is said there.
+        // `save` logs its own errors.
         self.shared.save(hold).is_ok()
     }
 
@@ -286,8 +286,8 @@ impl Ending {
         }
     }
 
-    /// Asks the threads to respond, ends scripts that may be ended, and logs what it waits for. True if one of them
-    /// will not respond.
+    /// Asks the threads to respond, ends scripts that may be ended, and logs what it waits for. Returns true if one of
+    /// the threads will not respond.
     fn look_after_scripts(&mut self) -> bool {
         let (shared, now) = (self.shared, Instant::now());
         if now - self.probed < PROBE {
@@ -295,7 +295,7 @@ impl Ending {
         }
         self.probed = now;
         for (number, remote) in shared.threads.iter().enumerate() {
-            // Only a script's call of Lua's library cannot be waited for: everything else comes to an end.
+            // Only a script in a call of Lua's library cannot be waited for. Everything else ends.
             if shared.shutdown.has_heard(number) || !shared.scripts.thread(number).is_running() {
                 self.heard[number] = now;
             }
@@ -314,7 +314,7 @@ impl Ending {
         !self.silent(self.patience()).is_empty()
     }
 
-    /// Threads whose scripts have not responded for this long.
+    /// The threads whose scripts have not responded for this long.
     fn silent(&self, limit: Duration) -> Vec<usize> {
         let is_silent = |number: &usize| {
             self.shared.scripts.thread(*number).is_running() && self.heard[*number].elapsed() >= limit

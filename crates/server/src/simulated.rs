@@ -1,7 +1,7 @@
 //! A server on a simulated network, whose threads are stepped one by one, for the crate `sim`.
 //!
-//! The threads are the real ones, down to their turns. Only drivers, clock and randomness are simulated, and the caller
-//! of [`SimulatedThread::turn`] decides the order.
+//! The threads are real, including their turns. Only drivers, clock and randomness are simulated, and the caller of
+//! [`SimulatedThread::turn`] decides the order.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,15 +29,16 @@ pub struct SimulatedServer(Rc<Lease>);
 /// One thread of a simulated server.
 pub struct SimulatedThread {
     thread: Thread,
-    /// Dropped after the thread, which refers to what it holds.
+    /// Dropped after the thread, which refers to the shared part that the lease holds.
     _lease: Rc<Lease>,
 }
 
-/// Starts a server on `net`, as the command line `args` says; its first thread accepts at `address`. Its threads are
-/// the next ones of `net`. Loads what is on `disk`; the first thread puts it in place. The error is a sentence: the
-/// server refuses to start with what is on the disk, or cannot read it.
+/// Starts a server on `net`, as the command line `args` says. Its first thread accepts at `address`. Its threads are
+/// the next ones of `net`. Loads the data on `disk`, which the first thread puts in place. The error is a sentence: the
+/// server refuses to start with the files on the disk, or cannot read them.
 ///
 /// # Panics
+///
 /// If the command line is wrong.
 pub fn simulate(
     args: &[String],
@@ -89,20 +90,20 @@ fn with_lease<T>(lease: Rc<Lease>, mut step: impl FnMut() -> T) -> impl FnMut() 
 }
 
 impl SimulatedThread {
-    /// One turn; false when the server stops.
+    /// Runs one turn. Returns false when the server stops.
     pub fn turn(&mut self) -> bool {
         self.thread.turn(None).expect("a simulated driver does not fail")
     }
 
-    /// Records all changes from now on. To be called before the first turn of any thread.
+    /// Records all changes. Must be called before the first turn of any thread.
     pub fn record(&mut self, sink: Box<dyn Sink>) {
         self.thread.tx.record = Recorder::new(sink);
     }
 }
 
 impl SimulatedServer {
-    /// Shards that are held or have something in their mailbox, and threads with unread messages. Between turns of idle
-    /// threads there must be none.
+    /// The shards that are held or have tasks in their mailbox, and the threads with unread messages. Between turns of
+    /// idle threads, there must be none.
     pub fn unfinished(&self) -> Vec<String> {
         let (shards, threads) = (&self.0.0.shards, &self.0.0.threads);
         let held = shards.ids().chain([shards.roaming()]).filter(|id| shards.is_held(*id));
@@ -111,17 +112,17 @@ impl SimulatedServer {
         held.chain(unread.map(|id| format!("thread {id} has not taken its mail"))).collect()
     }
 
-    /// How often commands on several shards left them and tried again.
+    /// The number of times that commands on several shards left them and tried again.
     pub fn retries(&self) -> u64 {
         self.0.0.observed.sum(|stats| &stats.retries)
     }
 
-    /// How many shards scripts lent while they waited.
+    /// The number of shards that scripts lent while they waited.
     pub fn lent(&self) -> u64 {
         self.0.0.observed.sum(|stats| &stats.lent)
     }
 
-    /// How often a connection moved between threads.
+    /// The number of times that a connection moved between threads.
     pub fn moved(&self) -> u64 {
         self.0.0.observed.sum(|stats| &stats.connections_moved)
     }
@@ -131,18 +132,18 @@ impl SimulatedServer {
         heap::counted_bytes()
     }
 
-    /// How often commands were held back because a snapshot was being saved.
+    /// The number of times that commands were held back because a snapshot was being saved.
     pub fn held_back(&self) -> u64 {
         self.0.0.observed.sum(|stats| &stats.held_back)
     }
 
-    /// The steps of a background save that began just now.
+    /// The steps of a background save that has just begun.
     pub fn take_writer(&self) -> Option<impl FnMut() -> WriterStep + use<>> {
         let mut writer = self.0.0.snapshots.take_simulated_writer()?;
         Some(with_lease(self.0.clone(), move || writer.step()))
     }
 
-    /// The steps of an errand that began just now.
+    /// The steps of an errand that has just begun.
     pub fn take_errand(&self) -> Option<impl FnMut() -> ErrandStep + use<>> {
         let mut work = self.0.0.machine.errands.take()?;
         Some(with_lease(self.0.clone(), move || work(false)))
@@ -160,8 +161,8 @@ impl SimulatedServer {
         spool
     }
 
-    /// The steps of the log thread and of the disk thread, which write the journal. Returned once. A waiting log thread
-    /// sleeps until it is nudged, see [`has_nudged_journal`](Self::has_nudged_journal).
+    /// The steps of the log thread and of the disk thread, which write the journal. Returned once. A log thread that
+    /// waits sleeps until it is nudged, see [`has_nudged_journal`](Self::has_nudged_journal).
     pub fn take_journal(&self) -> Option<[Box<dyn FnMut() -> Step>; 2]> {
         let shared = self.0.0;
         let (mut log, mut disk) = shared.journal.take_machines()?;
@@ -192,7 +193,7 @@ impl SimulatedServer {
         self.0.0.snapshots.progress.is_loading()
     }
 
-    /// How many shards there are.
+    /// The number of shards.
     pub fn shard_count(&self) -> usize {
         self.0.0.shards.len()
     }

@@ -31,7 +31,8 @@ use process::processors::ThreadCount;
 use process::supervisor::Ticker;
 use process::{PidFile, arguments, crash, log, processors, supervisor, system};
 
-/// Does what the command line (without the program's name) asks for: usually runs a server until it is told to stop.
+/// Does what the command line (without the program's name) asks for: it usually runs a server until the server is told
+/// to stop.
 pub fn run(args: &[String]) -> ExitCode {
     end_on_panic();
     if let Some(status) = remote::run(args) {
@@ -68,7 +69,7 @@ fn run_offline(task: &FolderTask) -> Result<ExitCode, Error> {
     Ok(offline::run(task, &Program { table: &table, redis_version: REDIS_VERSION })?)
 }
 
-/// Makes a panic on any thread end the process: otherwise the thread's clients would hang.
+/// Makes a panic on any thread end the process. Otherwise the thread's clients would hang.
 fn end_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -171,7 +172,7 @@ fn serve(settings: Settings, mut found: Found, hidden: io::Result<()>) -> Result
     });
     let loaded = loader.load_for(&shared.threads, &choice);
     drop(ticker);
-    // It holds the journal's folder, which may be given up later.
+    // The loader holds the journal's folder, which may be given up later.
     drop(loader);
     match loaded {
         Ok(true) => announce(shared, &places, &kinds),
@@ -225,7 +226,7 @@ fn open_log(settings: &Settings, found: &Found) -> Result<(), Error> {
     Ok(())
 }
 
-/// Logs that all commands are served now. Other programs wait for some lines of the log: those that begin with a sign
+/// Logs that all commands are served now. Other programs wait for some lines of the log. Lines that begin with a sign
 /// are Redis', to the letter (docs/decisions/redis-texts.md).
 fn announce(shared: &'static Shared, places: &[String], kinds: &[&str]) {
     tracing::info!(
@@ -245,7 +246,7 @@ fn announce(shared: &'static Shared, places: &[String], kinds: &[&str]) {
     supervisor::ready(&shared.settings);
 }
 
-/// Warns the operator of a `maxmemory` that is small beside what the server itself takes.
+/// Warns the operator of a `maxmemory` that is small compared with what the server itself takes.
 fn warn_of_small_limit(shared: &Shared) {
     let (limit, fixed) = (shared.settings.memory_bytes_max(), heap::exempt_bytes(Exempt::Fixed));
     if limit > 0 && fixed > limit / 2 {
@@ -257,7 +258,7 @@ fn warn_of_small_limit(shared: &Shared) {
     }
 }
 
-/// What a server that saves nothing by itself contains after a restart.
+/// Describes what a server that saves nothing by itself contains after a restart.
 fn after_restart(shared: &Shared) -> String {
     let names = save_settings(&shared.settings, &shared.machine.disk).names;
     let path = names.path(&names.name_to_load());
@@ -279,7 +280,7 @@ struct Starting {
     driver_name: &'static str,
 }
 
-/// Opens the threads' drivers, and creates what they share.
+/// Opens the threads' drivers, and creates the shared part.
 fn open_threads(
     settings: Settings,
     table: command::Table,
@@ -288,7 +289,7 @@ fn open_threads(
 ) -> Result<(&'static Shared, Vec<Starting>), Error> {
     let config = settings.driver_config();
     let mut opening = Vec::new();
-    // All open their drivers at the same time.
+    // All of them open their drivers at the same time.
     for index in 0..ThreadCount::of(&settings).count {
         let (to_main, opened) = mpsc::channel();
         let (start, started) = mpsc::channel();
@@ -324,7 +325,7 @@ fn open_threads(
     Ok((shared, threads))
 }
 
-/// Starts the threads; the first one accepts connections for all.
+/// Starts the threads. The first one accepts connections for all.
 fn start_threads(
     shared: &'static Shared,
     threads: Vec<Starting>,
@@ -339,7 +340,7 @@ fn start_threads(
 }
 
 fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners: Listening) {
-    // While the snapshot is being loaded heaps are with those who load.
+    // While the snapshot is being loaded, the heaps belong to the loading threads.
     if !shared.snapshots.progress.is_loading() {
         heap::own();
     }

@@ -1,9 +1,9 @@
 //! Writes messages to the connections of clients that asked for them: messages of channels and patterns, invalidations
-//! of tracked keys, and lines of MONITOR. `pubsub` and `observe` decide who gets what, and in what form; this file has
-//! the sessions and outputs.
+//! of tracked keys, and lines of MONITOR. `pubsub` and `observe` decide who gets each message, and in what form. This
+//! file has the sessions and outputs.
 //!
-//! Not here: what happens to a client whose output grows too large (`connections/bounds.rs`). After deliveries its
-//! thread asks for the connections that got something.
+//! Not here: clients whose output grows too large (`connections/bounds.rs`). After deliveries, the thread asks for the
+//! connections that got something.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::message::{Message, News};
 use crate::thread::{Thread, ThreadHost};
 use clients::{Invalid, Moves, Registry, Whereabouts};
 
-/// What clients are sent unasked, and which outputs grew by it.
+/// Messages to clients without a request, and the outputs that grew because of them.
 #[derive(Default)]
 pub(crate) struct Delivery {
     /// This turn's invalidations for clients that track prefixes.
     pub(crate) broadcasts: Broadcasts,
-    /// Connections that got something: the size of their outputs has yet to be checked.
+    /// Connections that got something. The size of their outputs has yet to be checked.
     written: VecDeque<ConnId>,
-    /// Connections that have not read all news about keys, and when that was last checked, on the monotonic clock.
+    /// Connections that have not read all news about keys, and the time of the last check, on the monotonic clock.
     behind_news: Vec<ConnId>,
     checked_ms: u64,
 }
 
-/// What delivery needs from its thread.
+/// The surroundings of a delivery: its thread's state.
 pub(crate) struct Around<'h> {
     pub(crate) connections: &'h mut Connections,
     pub(crate) driver: &'h mut Driver,
@@ -43,7 +43,7 @@ pub(crate) struct Around<'h> {
 }
 
 impl Delivery {
-    /// A connection that got something, once for each time.
+    /// Takes a connection that got something, once for each time.
     pub(crate) fn pop_written(&mut self) -> Option<ConnId> {
         self.written.pop_front()
     }
@@ -71,7 +71,7 @@ impl Delivery {
             let write = |output: &mut Output| {
                 let mark = output.mark();
                 if is_news {
-                    // Not shared, so that it is known what each client's news take.
+                    // The bytes are not shared, so that the memory of each client's news is known.
                     output.extend_from_slice(&bytes);
                 } else {
                     output.push_shared(bytes);
@@ -147,7 +147,7 @@ impl Delivery {
         around.mailroom.send(thread, Message::news(news));
     }
 
-    /// Tells a client that `keys` have changed; `None`: all keys.
+    /// Tells a client that `keys` have changed. `None`: all keys.
     fn tell_of(&mut self, conn: ConnId, keys: Option<&Keys>, around: &mut Around<'_>) {
         let Some(session) = around.connections.session(conn) else { return };
         if session.client.proto == Proto::Resp3 || session.is_subscriber() {
@@ -202,9 +202,9 @@ impl Delivery {
     }
 }
 
-/// Writes what has arrived for the current client: messages, and that keys which it tracks have changed. If it told
-/// itself something, that is written after the reply to the command that caused it, as in Redis, and not only when the
-/// rest of the pipeline has run.
+/// Writes the messages that have arrived for the current client, and the news that keys which it tracks have changed.
+/// As in Redis, a message of a client to itself comes right after the reply to the command that caused it, rather than
+/// at the end of the pipeline.
 pub(crate) fn deliver_to_current(host: &mut ThreadHost, out: &mut Output) {
     host.mailroom.fetch();
     let client = host.session().client;
@@ -261,11 +261,11 @@ fn tell_current(host: &mut ThreadHost, invalid: Invalid<'_>, out: &mut Output) {
     }
 }
 
-/// The current client's command has told that client itself something, and its reply is written.
+/// Writes messages of the current client to itself, after the reply to its command.
 #[cold]
 pub(crate) fn hear_itself(thread: &mut Thread, out: &mut Output) {
     thread.tx.told_itself = false;
-    // That sends what was published.
+    // This also sends published messages.
     thread.leave_all();
     deliver_to_current(&mut thread.host, out);
 }
@@ -294,7 +294,7 @@ impl ThreadHost {
         let placement = self.shared.shards.placement();
         let session = self.session();
         if session.tracking.as_ref().is_some_and(|tracking| tracking.broadcasts) {
-            // Its prefixes are known to all of them.
+            // Its prefixes are known to all shards.
             return Needs::All;
         }
         let channels = session.subscriptions.all_channels();
@@ -303,7 +303,7 @@ impl ThreadHost {
 }
 
 impl ThreadHost {
-    /// The delivery of this thread, with what it needs.
+    /// The delivery of this thread, with its surroundings.
     pub(crate) fn delivery(&mut self) -> (&mut Delivery, &Monitors, Around<'_>) {
         let ThreadHost { delivery, monitors, connections, driver, mailroom, shared, moves, .. } = self;
         let registry = &shared.registry;
@@ -326,7 +326,7 @@ mod tests {
     use crate::tests::settings;
     use crate::users::default_users;
 
-    /// A thread that has nothing but connections: two threads there are, and this is number 0.
+    /// A thread that has only connections. It is number 0 of two threads.
     struct World {
         connections: Connections,
         driver: Driver,
@@ -370,12 +370,12 @@ mod tests {
             self.connections.session(self.conns[index]).expect("it is connected")
         }
 
-        /// Tracks keys, and has another client told of them.
+        /// Tracks keys and redirects the news to another client.
         fn track(&mut self, index: usize, redirect: u64) {
             self.session(index).tracking = Some(Box::new(ClientTracking { redirect, ..Default::default() }));
         }
 
-        /// What lies in the outputs of all clients after `deliver`, and the connections that are to be looked at.
+        /// The outputs of all clients after `deliver`, and the connections that must be checked.
         fn after(
             &mut self,
             deliver: impl FnOnce(&mut Delivery, &mut Around<'_>),

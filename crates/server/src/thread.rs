@@ -1,4 +1,4 @@
-//! One thread of the server: its loop, its connections, and the transactions it runs.
+//! Runs one thread of the server: its loop, its connections, and its transactions.
 //!
 //! ```text
 //!   turn:  driver ──▶ new sockets, bytes, hang-ups      serve each connection: parse, dispatch, reply
@@ -7,10 +7,11 @@
 //!          timers ──▶ blocking timeouts, background slices
 //! ```
 //!
-//! Invariants: the thread never waits for another one; it never sleeps while it keeps a baton.
+//! Invariants: the thread never waits for another one, and never sleeps while it keeps a baton. Two exceptions are a
+//! script that has written (`scripting/roaming.rs`) and a wide round on a replica (`replication/wide.rs`).
 //!
-//! Not here: how input becomes commands (`life/pipeline.rs`), how a command gets its shards (`life/dispatch.rs`), and
-//! what comes back from other threads (`life/homecoming.rs`).
+//! Not here: turning input into commands (`life/pipeline.rs`), getting a command its shards (`life/dispatch.rs`), and
+//! handling what comes back from other threads (`life/homecoming.rs`).
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -38,20 +39,20 @@ use upkeep::eviction::Eviction;
 use upkeep::garbage::Bin;
 use upkeep::timers::Timers;
 
-/// If the last reading of the clock is older than this when a command begins, the clock is read again.
+/// If the last reading of the clock is older than this when a command begins, the thread reads the clock again.
 const CLOCK_AGE_NS_MAX: u64 = 1_000_000;
 
-/// A thread: what it holds of the store, and everything else.
+/// A thread: its part of the store, and everything else.
 pub(crate) struct Thread {
     pub(crate) tx: Tx<'static>,
     pub(crate) host: ThreadHost,
-    /// Commands run under the current baton: the run of a pipeline is bounded.
+    /// The number of commands run under the current baton, because the run of a pipeline is bounded.
     pub(crate) run_length: u32,
     /// The driver's latest events, kept for their memory.
     reported: Vec<Event>,
 }
 
-/// What commands of the server may use: everything of the thread except the shards.
+/// Everything of the thread except the shards, which commands of the server may use.
 pub(crate) struct ThreadHost {
     pub(crate) id: u16,
     pub(crate) shared: &'static Shared,
@@ -66,11 +67,11 @@ pub(crate) struct ThreadHost {
     pub(crate) defrag: upkeep::defrag::Defrag,
     pub(crate) queues: upkeep::queues::QueueUpkeep,
     pub(crate) hashes: upkeep::hashes::HashUpkeep,
-    /// When leases end, delays are over, and jobs of Sidekiq's join their queues.
+    /// The times at which leases end, delays are over, and jobs of Sidekiq's join their queues.
     pub(crate) jobs: jobs::JobTimers,
-    /// The watch over Sidekiq's processes; the first thread's.
+    /// The watch over Sidekiq's processes, on the first thread.
     pub(crate) job_watch: jobs::recovery::Watch,
-    /// Clients had sent something before this turn.
+    /// Whether clients had sent something before this turn.
     pub(crate) is_busy: bool,
     /// The Lua states of scripts and functions.
     pub(crate) lua: States,
@@ -79,7 +80,7 @@ pub(crate) struct ThreadHost {
     pub(crate) mailroom: Mailroom,
     /// Watches that ended, to be removed from the shards.
     pub(crate) stale_watches: Vec<Watching>,
-    /// What it knows about the memory of all threads.
+    /// The memory of all threads, as this thread knows it.
     pub(crate) eviction: Eviction,
     /// Clients that exceed a bound.
     pub(crate) watchlist: Watchlist,
@@ -92,35 +93,35 @@ pub(crate) struct ThreadHost {
     pub(crate) syncing: Syncing,
     /// Connections that get a line for every command.
     pub(crate) monitors: Monitors,
-    /// What it counts and logs about commands.
+    /// The counters and logs of its commands.
     pub(crate) accounting: Accounting,
-    /// What it sends clients unasked.
+    /// Messages to clients without a request.
     pub(crate) delivery: Delivery,
     /// Events of the driver that have not been handled yet.
     pub(crate) events: VecDeque<Event>,
     /// Large values and databases that are being freed.
     pub(crate) garbage: Bin,
-    /// Other threads have freed its memory, which it has to take back.
+    /// Whether other threads have freed memory of this thread, which it must take back.
     has_blocks_to_sort: bool,
     /// Its share of the snapshot that is being saved.
     pub(crate) snapshot: crate::snapshot::Share,
     /// Connections whose turn ended while they had complete commands left.
     pub(crate) unserved: VecDeque<ConnId>,
-    /// How long the commands of one client may run before others get their turn, in ticks of the clock.
+    /// The time for which commands of one client may run before others get their turn, in ticks of the clock.
     pub(crate) serving_ticks_max: u64,
-    /// Deals new connections out; on the accepting thread.
+    /// The dealer of new connections, on the accepting thread.
     pub(crate) dealer: Dealer,
     /// Connections that are moving to other threads, and those that have moved.
     pub(crate) moves: Moves,
     /// The number of the last question to all threads that it has answered.
     pub(crate) answered: u64,
-    /// How busy it is.
+    /// The load of the thread.
     pub(crate) workload: Workload,
-    /// What it does for other clients while a long command runs.
+    /// The state of giving way to other clients while a long command runs.
     pub(crate) way: GivingWay,
-    /// The monotonic clock when it was read last: at the beginning of this turn, or later in a long one.
+    /// The last reading of the monotonic clock: at the beginning of this turn, or later in a long one.
     pub(crate) now_ms: u64,
-    /// When the clock was read, in ticks, and after how many ticks it is read again.
+    /// The time of that reading in ticks, and the number of ticks after which the clock is read again.
     read_ticks: u64,
     read_again_ticks: u64,
 }
@@ -162,7 +163,7 @@ impl ThreadHost {
         self.current.as_deref_mut().expect("a command runs for a client")
     }
 
-    /// Frees a slice of removed data; false if nothing is left.
+    /// Frees a slice of removed data. Returns false if nothing is left.
     pub(crate) fn free_slice(&mut self) -> bool {
         let stats = self.accounting.stats();
         let snapshot = &self.snapshot;
@@ -248,15 +249,15 @@ impl Thread {
                 Err(error) => break Err(error),
             }
         };
-        // What was delegated to it ends with its clients; whoever saves what there is needs the shards.
+        // Delegated tasks end with their clients. The thread that saves the data needs the shards.
         while let Some(&id) = self.tx.hold.kept().last() {
             drop(self.tx.hold.next_task_or_leave(id));
         }
         ended
     }
 
-    /// One turn: waits at most `timeout` (`None`: until something is due), then does what there is to do. False when
-    /// the server stops.
+    /// Runs one turn: waits at most `timeout` (`None`: until something is due), then does the work that there is.
+    /// Returns false when the server stops.
     pub(crate) fn turn(&mut self, timeout: Option<Duration>) -> std::io::Result<bool> {
         let wait = self.wait(timeout);
         self.host.driver.turn(wait, &mut self.reported)?;
@@ -266,8 +267,8 @@ impl Thread {
         let (began, now_ms) = (self.host.read_ticks, self.host.now_ms);
         let (delivery, _, mut around) = self.host.delivery();
         delivery.check_news(now_ms, &mut around);
-        // Before what clients sent: whoever knows that something happened finds it done, and hears of it before the
-        // reply to what he sends then.
+        // Messages come before input. So a client that knows of an event finds it done, and is told of it before the
+        // reply to what it sends next.
         self.host.mailroom.fetch();
         self.take_mail();
         self.take_events();
@@ -302,7 +303,7 @@ impl Thread {
         Ok(!self.host.shared.stopping.load(Ordering::Acquire))
     }
 
-    /// Handles events one after the other: if one starts a slow script, that handles the rest.
+    /// Handles events one after the other. If one starts a slow script, that script handles the rest.
     fn take_events(&mut self) {
         while let Some(event) = self.host.events.pop_front() {
             match event {
@@ -316,9 +317,10 @@ impl Thread {
         }
     }
 
-    /// How long the next turn may sleep.
+    /// The time that the next turn may sleep.
     fn wait(&mut self, timeout: Option<Duration>) -> Option<Duration> {
-        // What they wait to hear of may be lost, because not enough replicas had it: nobody is told that it was done.
+        // The changes that they wait for may be lost, because not enough replicas had them. No client may be told that
+        // they were made.
         self.host.driver.losers().into_iter().for_each(|conn| self.close(conn, CloseMode::Now));
         let of_link = self.host.follower.awaited_slice();
         let awaited = [self.host.syncing.first(), of_link].into_iter().flatten().min();
@@ -357,7 +359,7 @@ impl Thread {
         [timeout, until_due, of_jobs, of_replicas, of_acks].into_iter().flatten().min()
     }
 
-    /// Reads the clock and the settings. Commands from here on run at this time and with these settings.
+    /// Reads the clock and the settings. Later commands run at this time and with these settings.
     pub(crate) fn tick(&mut self) {
         self.tx.config = self.host.shared.data_config();
         self.tx.holds_replies = self.host.shared.journal.holds_replies();
@@ -379,7 +381,7 @@ fn read_clock(thread: &mut Thread) {
     (thread.host.now_ms, thread.host.read_ticks) = (clock.monotonic_ms(), clock.ticks());
 }
 
-/// Completes a command: serves those who waited for its keys, by the time that it is by now.
+/// Completes a command: serves the waiters of its keys, by the current time.
 #[inline]
 pub(crate) fn finish(thread: &mut Thread) {
     if thread.tx.has_ready {
@@ -392,14 +394,14 @@ pub(crate) fn finish(thread: &mut Thread) {
     }
 }
 
-/// A command begins, at `ticks`.
+/// Begins a command at `ticks`.
 #[inline]
 pub(crate) fn begin(thread: &mut Thread, ticks: u64) {
     keep_time(thread, ticks);
     thread.host.way.begin(ticks);
 }
 
-/// A command has ended during which the thread gave way to its other clients: it serves clients again.
+/// Serves clients again after a command during which the thread gave way to them.
 #[cold]
 fn come_back(host: &mut ThreadHost) {
     host.shared.threads[usize::from(host.id)].note_away(false);
@@ -408,8 +410,8 @@ fn come_back(host: &mut ThreadHost) {
     }
 }
 
-/// Reads the clock again if the last reading is too old for a command that begins now (`ticks`). Otherwise leases and times
-/// to live that are set after a slow command would end too early.
+/// Reads the clock again if the last reading is too old for a command that begins now (`ticks`). Otherwise leases and
+/// times to live that are set after a slow command would end too early.
 #[inline]
 pub(crate) fn keep_time(thread: &mut Thread, ticks: u64) {
     if ticks.saturating_sub(thread.host.read_ticks) > thread.host.read_again_ticks {
@@ -428,7 +430,8 @@ fn count_turn(host: &mut ThreadHost, began: u64) {
     stats.writes_processed.set(sent);
 }
 
-/// Whether a client that has sent something is served after the others: it was put off, or took long the last time.
+/// Whether a client that has sent something is served after the others, because it was put off, or took long the last
+/// time.
 fn has_to_wait(host: &mut ThreadHost, conn: ConnId) -> bool {
     let Some(session) = host.connections.session(conn) else { return false };
     if session.takes_long && !session.has_to_wait {
@@ -438,7 +441,7 @@ fn has_to_wait(host: &mut ThreadHost, conn: ConnId) -> bool {
     session.has_to_wait
 }
 
-/// Continues with clients that have work for more than one turn. When that has taken a while, those that have sent
+/// Continues with clients that have work for more than one turn. When this has taken a while, clients that have sent
 /// something meanwhile come first.
 fn serve_rest(thread: &mut Thread) {
     if thread.host.unserved.is_empty() {

@@ -1,20 +1,20 @@
 //! The versions that this program reports.
 
-/// The Redis version whose behaviour it has; clients look at it to see what they may use.
+/// The Redis version whose behaviour it has. Clients use it to decide what they may use.
 pub(crate) const REDIS_VERSION: &str = "7.2.7";
 /// Darter's own version, by the last tag (`build.rs`).
 pub(crate) const DARTER_VERSION: &str = env!("DARTER_VERSION");
-/// The first digits of the commit that it was built from (`build.rs`).
+/// The first digits of the commit from which it was built (`build.rs`).
 pub(crate) const GIT_SHA: &str = env!("DARTER_GIT_SHA");
-/// How many files differed from that commit.
+/// The number of files that differed from that commit.
 pub(crate) const GIT_DIRTY: &str = env!("DARTER_GIT_DIRTY");
 /// Identifies the build.
 pub(crate) const BUILD_ID: &str = env!("DARTER_BUILD_ID");
 /// The allocators of the data, and of everything else.
 pub(crate) const ALLOCATOR: &str = "darter-slabs+mimalloc";
 
-/// What `--version` prints. Programs read the version behind the first `v=` of redis-server's line, so that is the one of
-/// Redis where this program is called that.
+/// The line that `--version` prints. Programs read the version after the first `v=` of redis-server's line. So where
+/// this program is called redis-server, that is the version of Redis.
 pub(crate) fn line(is_called_redis: bool) -> String {
     let (called, own, other) = match is_called_redis {
         true => ("Redis", REDIS_VERSION, format!("darter_version={DARTER_VERSION}")),

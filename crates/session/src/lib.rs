@@ -1,4 +1,4 @@
-//! One client: its state, and the state of its command.
+//! Holds the state of one client, and of its command.
 //!
 //! `state.rs` has a table of every state of a command, and of every transition with its cause. Only that file changes
 //! the state, and it asserts the table. `pause.rs` implements `CLIENT PAUSE`, which pauses all clients of a thread.

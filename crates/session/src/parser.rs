@@ -1,4 +1,4 @@
-//! The parser of a connection's input, by protocol.
+//! Parses a connection's input by its protocol.
 
 use resp::RequestParser;
 use resp::memcached::MemcachedParser;
@@ -16,16 +16,16 @@ pub enum Protocol {
 /// The parser of one connection.
 #[derive(Debug)]
 pub enum Parser {
-    /// Of Redis' protocol.
+    /// A parser of Redis' protocol.
     Redis(RequestParser),
-    /// Of memcached's.
+    /// A parser of memcached's protocol.
     Memcached(MemcachedParser),
-    /// None: the link to the primary parses this connection's input itself.
+    /// No parser: the link to the primary parses this connection's input itself.
     Primary,
 }
 
 impl Parser {
-    /// For a new connection.
+    /// Creates the parser of a new connection.
     pub fn new(protocol: Protocol) -> Parser {
         match protocol {
             Protocol::Redis => Parser::Redis(RequestParser::default()),
@@ -33,7 +33,7 @@ impl Parser {
         }
     }
 
-    /// The length of the request at the front of the input, as far as it is known, in bytes.
+    /// The length of the request at the front of the input in bytes, as far as it is known.
     pub fn bytes_wanted(&self) -> usize {
         match self {
             Parser::Redis(parser) => parser.bytes_wanted(),

@@ -1,9 +1,9 @@
-//! `CLIENT PAUSE`: clients' commands wait for a time.
+//! `CLIENT PAUSE`: makes clients' commands wait for a time.
 //!
 //! Each thread keeps the pause and its end. A command that must wait is kept as arguments in its session, and nothing
-//! more is read from its client. At the end, or at `CLIENT UNPAUSE`, the commands run in the order in which they came
-//! to the thread, and each pipeline continues. Blocked clients time out as usual. Keys do not expire actively during a
-//! pause.
+//! more is read from its client. At the end of the pause, or at `CLIENT UNPAUSE`, the commands run in the order in
+//! which they came to the thread, and each pipeline continues. Blocked clients time out as usual. Keys do not expire
+//! actively during a pause.
 //!
 //! Not here: what runs at the end of a pause (`server`).
 
@@ -14,7 +14,7 @@ use command::{Command, OwnedArgs};
 /// A pause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Pause {
-    /// When it ends, on the monotonic clock.
+    /// The end of the pause, on the monotonic clock.
     until_ms: u64,
     /// Whether all commands wait, or only those that write.
     all: bool,
@@ -24,9 +24,9 @@ struct Pause {
 #[derive(Debug, Default)]
 pub struct Pausing {
     pause: Option<Pause>,
-    /// Commands that write wait without a deadline, because the server is handing over to a replica.
+    /// Whether commands that write wait without a deadline, because the server is handing over to a replica.
     hands_over: bool,
-    /// Commands postponed so far.
+    /// The number of commands postponed so far.
     postponed_count: u64,
 }
 
@@ -37,12 +37,12 @@ impl Pausing {
         self.pause.is_some() || self.hands_over
     }
 
-    /// When it ends, on the monotonic clock.
+    /// The end of the pause, on the monotonic clock.
     pub fn end_ms(&self) -> Option<u64> {
         self.pause.map(|pause| pause.until_ms)
     }
 
-    /// Whether a command has to wait; `writes` says whether it may write.
+    /// Whether a command must wait. `writes` says whether it may write.
     pub fn stops(&self, writes: bool) -> bool {
         writes && self.hands_over || self.pause.is_some_and(|pause| pause.all || writes)
     }
@@ -63,12 +63,12 @@ impl Pausing {
         });
     }
 
-    /// The server begins or stops handing over.
+    /// Begins or ends the wait for a hand-over to a replica.
     pub fn hand_over(&mut self, hands_over: bool) {
         self.hands_over = hands_over;
     }
 
-    /// Ends the pause. While the server hands over, commands that write go on waiting.
+    /// Ends the pause. While the server hands over, commands that write continue to wait.
     pub fn end(&mut self) {
         self.pause = None;
     }

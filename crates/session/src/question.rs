@@ -1,6 +1,6 @@
-//! Questions to all threads, about what each thread alone knows of its own connections, or has to do with them.
+//! Questions to all threads about their own connections: each thread answers or acts for its own.
 //!
-//! Not here: who asks and waits (`server`, `life/gather.rs`), and what each thread answers (`life/answers.rs`).
+//! Not here: the client that asks (`server`, `life/gather.rs`), and the answers of a thread (`life/answers.rs`).
 
 use std::sync::Arc;
 
@@ -11,33 +11,33 @@ use crate::state::Part;
 /// A question on its way to a thread.
 #[derive(Debug)]
 pub struct Question {
-    /// Who waits for the answer.
+    /// The client that waits for the answer.
     pub asker: Client,
-    /// What it is about.
+    /// The subject of the question.
     pub subject: Subject,
     /// Questions are numbered from 1, in the order in which all threads get them.
     pub number: u64,
 }
 
-/// What is asked.
+/// The subject of a question.
 #[derive(Clone, Debug)]
 pub enum Subject {
-    /// List these clients: the answer is a line for each.
+    /// List these clients. The answer is a line for each.
     List(Arc<Listed>),
-    /// Close these clients: the answer is how many there were.
+    /// Close these clients. The answer is their number.
     Kill(Arc<Filter>),
-    /// End the wait of this client by its timeout, or with the error: the answer is whether it was blocked.
+    /// End the wait of this client by its timeout, or with the error. The answer is whether it was blocked.
     Unblock(u64, Option<CommandError>),
     /// Postpone commands for this many milliseconds: all of them, or those that write. The answer is empty.
     Pause {
-        /// For how long.
+        /// The duration.
         pause_ms: u64,
         /// Whether commands that only read wait as well.
         all: bool,
     },
     /// End the pause. The answer is empty.
     EndPause,
-    /// Move this client to that thread: the answer is whether it will move.
+    /// Move this client to that thread. The answer is whether it will move.
     Move {
         /// The client.
         id: u64,
@@ -51,7 +51,7 @@ pub enum Subject {
 /// An answer on its way back.
 #[derive(Debug)]
 pub struct Answer {
-    /// Who waits for it.
+    /// The client that waits for it.
     pub asker: Client,
     /// The answer of this thread.
     pub part: Part,
@@ -90,7 +90,7 @@ impl Class {
     }
 }
 
-/// Which clients are meant: those that match every given condition.
+/// Conditions on clients. A client is meant if it meets all that are given.
 #[derive(Debug, Default)]
 pub struct Filter {
     /// Its id.
@@ -103,11 +103,11 @@ pub struct Filter {
     pub peer: Option<String>,
     /// The address that it connected to.
     pub local: Option<String>,
-    /// Not the client that asks.
+    /// A client that is left out: the one that asks.
     pub except: Option<u64>,
 }
 
-/// Which clients are listed, and for whom.
+/// The clients to list, and the request that asks for them.
 #[derive(Debug)]
 pub struct Listed {
     /// Only clients of this kind.
@@ -121,9 +121,9 @@ pub struct Listed {
 /// The size of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// In the protocol, as a client sends it.
+    /// Its size in the protocol, as a client sends it.
     pub bytes: usize,
-    /// Of its arguments alone.
+    /// The size of its arguments alone.
     pub argument_bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What the server knows about one client.
+//! The server's knowledge about one client.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::parser::Protocol;
 use crate::state::State;
 use crate::transaction::Multi;
 
-/// Whether replies are sent (`CLIENT REPLY`).
+/// Whether a client gets replies (`CLIENT REPLY`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReplyMode {
     /// Replies are sent.
@@ -26,18 +26,18 @@ pub enum ReplyMode {
     On,
     /// No replies are sent.
     Off,
-    /// The next one is dropped.
+    /// The next reply is dropped.
     Skip,
 }
 
 /// Watched keys of a session.
 #[derive(Debug, Default)]
 pub struct Watching {
-    /// Raised when one of them has changed.
+    /// A flag that is raised when one of them has changed.
     pub flag: WatchFlag,
-    /// Database and key.
+    /// The database and the key.
     pub keys: BTreeSet<(u32, Box<[u8]>)>,
-    /// Memory that these take here and in their shards.
+    /// The memory that the keys take here and in their shards.
     memory_bytes: usize,
 }
 
@@ -45,7 +45,7 @@ pub struct Watching {
 const WATCHED_KEY_BYTES: usize = 128;
 
 impl Watching {
-    /// Adds a key; false if it was there.
+    /// Adds a key. Returns false if it was there.
     pub fn add(&mut self, db: u32, key: &[u8]) -> bool {
         let is_new = self.keys.insert((db, key.into()));
         if is_new {
@@ -58,25 +58,25 @@ impl Watching {
 /// One client.
 #[derive(Debug)]
 pub struct Session {
-    /// What commands may know about it.
+    /// The part that commands may see.
     pub client: Client,
-    /// What its command is doing.
+    /// The state of its command.
     pub state: State,
     /// Its timer.
     pub alarm: Alarm,
-    /// Between MULTI and EXEC.
+    /// Its transaction, between MULTI and EXEC.
     pub multi: Option<Multi>,
     /// The keys of WATCH.
     pub watching: Watching,
     /// Its subscriptions.
     pub subscriptions: Subscriptions,
-    /// What `CLIENT TRACKING` asked for.
+    /// The options of its `CLIENT TRACKING`.
     pub tracking: Option<Box<ClientTracking>>,
-    /// What its `MIGRATE` has sent so far.
+    /// The progress of its `MIGRATE`: what was sent so far.
     pub migration: Option<Box<Migration>>,
-    /// How far its command on a queue has come.
+    /// The progress of its command on a queue.
     pub progress: Option<Box<Progress>>,
-    /// What it said about itself as a replica, and what it is sent as one.
+    /// Its state as a replica: what it announced and what it is sent.
     pub replica: Option<Box<Peer>>,
     /// Whether it gets replies.
     pub reply_mode: ReplyMode,
@@ -112,31 +112,31 @@ pub struct Session {
     pub active_ms: u64,
     /// The command that ran last.
     pub last_command: Option<CommandId>,
-    /// The last slice of the journal that contains a write of this client; 0: none.
+    /// The last slice of the journal that contains a write of this client. 0: it has written nothing.
     pub written_slice: u64,
-    /// Since when its output is above the soft limit.
+    /// The time since which its output is above the soft limit.
     pub over_soft_limit_since_ms: Option<u64>,
-    /// How much of its output are news about changed keys, if it was sent some.
+    /// How much of its output is news about changed keys, if it was sent some.
     pub unread_news: Option<Box<UnreadNews>>,
-    /// The most output that was ever queued for it.
+    /// The largest output that was ever queued for it.
     pub output_bytes_peak: usize,
-    /// It is closed after its replies are sent.
+    /// Whether it is closed after its replies are sent.
     pub close_after_reply: bool,
-    /// It is the connection to this server's primary.
+    /// Whether it is the connection to this server's primary.
     pub is_primary: bool,
-    /// It will send nothing more, but gets the replies to what it has sent.
+    /// Whether it will send nothing more. It still gets the replies to what it has sent.
     pub has_hung_up: bool,
-    /// Nothing is read from it, because its commands would have to wait anyway.
+    /// Whether reading from it is paused, because its commands would have to wait anyway.
     pub is_reading_paused: bool,
-    /// Its input is processed after other clients had their turn.
+    /// Whether its input is processed only after other clients have had their turn.
     pub has_to_wait: bool,
-    /// Serving it took long the last time.
+    /// Whether serving it took long the last time.
     pub takes_long: bool,
     /// The ids of its connection on other threads, and earlier ones on this thread.
     pub former_names: Vec<Subscriber>,
     /// The number of the last question that it was asked before it came to this thread.
     pub asked: u64,
-    /// Until this time it is served apart from others, because one of its commands was slow.
+    /// The time until which it is served apart from others, because one of its commands was slow.
     pub apart_until_ms: u64,
     /// The time it has cost its thread since the last inspection, in ticks of the clock.
     pub cost: u64,
@@ -196,7 +196,7 @@ impl Session {
         !self.subscriptions.is_empty()
     }
 
-    /// Whether `is_such` holds for its command, or for a command of its EXEC.
+    /// Whether `is_such` holds for its command or for a command of its EXEC.
     pub fn runs(&self, table: &Table, command: &Command, is_such: fn(&Command) -> bool) -> bool {
         let queued = self.multi.as_ref().filter(|_| command.entry.route == Route::Queued);
         is_such(command)
@@ -228,7 +228,7 @@ impl Session {
         self.is_unix || self.peer.starts_with("127.") || self.peer.starts_with("[::1]")
     }
 
-    /// To be called before `command`: ends a `CLIENT CACHING` that applied to the command before.
+    /// Must be called before `command`: ends a `CLIENT CACHING` that applied to the command before.
     pub fn next_after_caching(&mut self, command: &Command) {
         let Some(tracking) = &mut self.tracking else { return };
         if tracking.next_after_caching(command, self.multi.is_some()) {
@@ -241,7 +241,7 @@ impl Session {
         self.client.tracks = self.tracking.as_deref().is_some_and(ClientTracking::remembers);
     }
 
-    /// How its connection is to be closed once it has been served; `None`: it stays open.
+    /// How its connection must be closed once it has been served. `None`: it stays open.
     #[inline]
     pub fn close_mode(&self) -> Option<CloseMode> {
         let is_over = || self.close_after_reply && self.state.executing().is_none();
@@ -263,7 +263,7 @@ impl Session {
         if self.is_subscriber() || self.monitor { OutputClass::Subscriber } else { OutputClass::Normal }
     }
 
-    /// How many bytes of news about changed keys it has not read.
+    /// The bytes of news about changed keys that it has not read.
     pub fn unread_news_bytes(&self) -> usize {
         self.unread_news.as_ref().map_or(0, |news| news.bytes())
     }
@@ -282,7 +282,7 @@ impl Session {
     }
 }
 
-/// Sessions that are exchanged while a script runs.
+/// Sessions that are swapped while a script runs.
 #[derive(Default)]
 pub struct Aside {
     /// The client that commands of scripts see; in use while a script runs.
@@ -303,6 +303,6 @@ impl Aside {
 pub enum OutputClass {
     /// Clients that get replies.
     Normal = 0,
-    /// Clients that are sent messages unasked: subscribers and monitors.
+    /// Clients that get messages without asking: subscribers and monitors.
     Subscriber = 2,
 }

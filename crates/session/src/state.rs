@@ -1,4 +1,4 @@
-//! Every state of a session's command, and every transition between them.
+//! Defines every state of a session's command, and every transition between them.
 //!
 //! ```text
 //!                         ┌────────────────────── the reply, or the next try ───────────────────────┐
@@ -10,33 +10,33 @@
 //!
 //! | from | to | what happens | who causes it |
 //! |---|---|---|---|
-//! | – | ready | a client is there | `clients/lifecycle.rs` |
+//! | – | ready | a client connects | `connections/lifecycle.rs` |
 //! | ready | put off | its shard is taken: the command stays in the input, and other clients come first | `dispatch.rs` |
 //! | put off | ready | its turn has come again | `pipeline.rs` |
 //! | ready | away | the command went to the holder, or to the home thread, of its shard | `dispatch.rs` |
-//! | ready | away | what `MIGRATE` sends is on its way | `commands/migrate` |
+//! | ready | away | `MIGRATE` sends keys to its target | `commands/migrate.rs` |
 //! | ready | queued | one of its shards stayed taken, and a note was left there | `dispatch.rs` |
 //! | ready | queued | it has worked for a slice of time, and others come first | `commands/queues.rs` |
-//! | ready | held back | it would change too much of what a snapshot has yet to see | `snapshot/background.rs` |
+//! | ready | held back | it would change too many records that a snapshot has yet to see | `snapshot/background.rs` |
 //! | ready | blocked | a blocking command found nothing | `wait.rs` |
-//! | ready | syncing | `WAIT` or `WAITAOF` waits until replicas, or the disk, have what was written | `syncing.rs` |
+//! | ready | syncing | `WAIT` or `WAITAOF` waits until replicas, or the disk, have the client's writes | `syncing.rs` |
 //! | ready | postponed | `CLIENT PAUSE` is on | `pause.rs` |
 //! | ready | gathering | the answers of other threads make its reply, or that of a command of its EXEC | `gather.rs` |
 //! | away | ready | the command came home, with its reply, to run again, or to wait | `homecoming.rs` |
 //! | queued | ready | the note came back: next try | `homecoming.rs` |
 //! | held back | ready | the snapshot has come further: next try | `homecoming.rs` |
 //! | blocked | ready | served, timed out, or ended by `CLIENT UNBLOCK` or a change of users | `wait.rs` |
-//! | syncing | ready | they have it, or it ended as a blocking command is | `syncing.rs` |
+//! | syncing | ready | they have them, or the wait ended as that of a blocking command does | `syncing.rs` |
 //! | postponed | ready | the pause is over: it runs | `homecoming.rs` |
 //! | gathering | ready | all answers are there: it replies, or its EXEC goes on | `homecoming.rs`, `executing.rs` |
 //! | gathering | ready | its client is gone: its EXEC goes on unheard | `executing.rs` |
-//! | ready | closing | its input cannot be read, it speaks HTTP, or it said `quit` to memcached's protocol | `pipeline.rs`, `memcached.rs`, `clients/cross_protocol.rs` |
+//! | ready | closing | its input cannot be read, it speaks HTTP, or it said `quit` to memcached's protocol | `pipeline.rs`, `memcached.rs`, `connections/lifecycle.rs` |
 //! | any | – | the client is gone | `homecoming.rs` |
 //!
 //! Only a ready session's input is read. In every other state except *put off* the command is no longer in the input,
-//! and the state keeps what is needed to continue it.
+//! and the state keeps the data to continue it.
 //!
-//! Files are those of `server`, in `life/` where no folder is named.
+//! The files are those of `server`, in `life/` where no folder is named.
 //!
 //! A reply that waits for the journal is not a state: its command has run. The connection's output has a mark instead,
 //! and is sent up to that mark.
@@ -52,11 +52,11 @@ use crate::transaction::Executing;
 /// How often a command whose shard is taken is put off before it is delegated (`docs/decisions/putting-off.md`).
 const PUT_OFF_MAX: u8 = 8;
 
-/// The state of a session's command, and how patient its client has been.
+/// The state of a session's command, and how often its client has been put off.
 #[derive(Debug, Default)]
 pub struct State {
     stage: Stage,
-    /// How often commands were put off since one was last delegated.
+    /// The number of times that commands were put off since one was last delegated.
     put_off_count: u8,
 }
 
@@ -71,7 +71,7 @@ enum Stage {
     Away,
     /// The command waits for a shard that was taken, to try again with all of its shards.
     Queued(Retry),
-    /// The command waits until a snapshot has seen what it would change.
+    /// The command waits until a snapshot has seen the records that it would change.
     HeldBack(Retry),
     /// A blocking command waits.
     Blocked(Wait),
@@ -81,11 +81,11 @@ enum Stage {
     Postponed(Postponed),
     /// The command waits for answers of other threads.
     Gathering(Gathering),
-    /// The connection is to be closed in this way.
+    /// The connection must be closed in this way.
     Closing(CloseMode),
 }
 
-/// A command that is to be tried again.
+/// A command that must be tried again.
 #[derive(Debug)]
 pub struct Retry {
     /// The command.
@@ -94,7 +94,7 @@ pub struct Retry {
     pub args: OwnedArgs,
     /// Shards that it needs in addition to those of its keys.
     pub needs: Needs,
-    /// How often it has failed to get its shards.
+    /// The number of failed attempts to get its shards.
     pub tries: u32,
 }
 
@@ -103,14 +103,14 @@ pub struct Retry {
 pub struct Wait {
     /// Its records in the shards.
     pub blocked: Box<Blocked>,
-    /// When it times out, on the monotonic clock; `None`: never.
+    /// The time at which it times out, on the monotonic clock. `None`: never.
     pub deadline_ms: Option<u64>,
 }
 
 /// A command that waits for the journal or for replicas.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncWait {
-    /// What it waits for.
+    /// The condition for which it waits.
     pub awaited: Awaited,
     /// As in [`Wait`].
     pub deadline_ms: Option<u64>,
@@ -143,7 +143,7 @@ pub type Finish = Box<dyn FnOnce(Vec<Part>, &mut Reply<'_>) + Send>;
 pub struct Gathering {
     /// The answers so far.
     pub parts: Vec<Part>,
-    /// How many threads have yet to answer.
+    /// The number of threads that have yet to answer.
     pub expected: usize,
     /// Builds the reply.
     pub finish: Finish,
@@ -163,8 +163,8 @@ impl State {
         std::mem::replace(&mut self.stage, next)
     }
 
-    /// Puts the command off, as its shard is taken: it stays in the input until other clients have been served. False
-    /// if it was put off often enough, or may not be (`may`): then it has to be delegated.
+    /// Puts the command off because its shard is taken: it stays in the input until other clients have been served.
+    /// Returns false if it was put off often enough or may not be (`may`). Then it must be delegated.
     pub fn put_off(&mut self, may: bool) -> bool {
         if !may || self.put_off_count >= PUT_OFF_MAX {
             self.put_off_count = 0;
@@ -180,34 +180,34 @@ impl State {
         self.put_off_count = PUT_OFF_MAX;
     }
 
-    /// The command that was put off is read again.
+    /// Marks the command that was put off as ready to be read again.
     pub fn read_again(&mut self) {
         let was = self.change_to(Stage::Ready);
         assert!(matches!(was, Stage::PutOff), "a command that is {} is read again", was.name());
     }
 
-    /// The command runs elsewhere.
+    /// Marks the command as running elsewhere.
     pub fn go_away(&mut self) {
         self.change_to(Stage::Away);
     }
 
-    /// The command, which ran elsewhere, is back.
+    /// Marks the command, which ran elsewhere, as back.
     pub fn come_home(&mut self) {
         let was = self.change_to(Stage::Ready);
         assert!(matches!(was, Stage::Away), "a command that is {} comes home", was.name());
     }
 
-    /// The command waits for a taken shard, to try again with all of its shards.
+    /// Makes the command wait for a taken shard, to try again with all of its shards.
     pub fn queue(&mut self, retry: Retry) {
         self.change_to(Stage::Queued(retry));
     }
 
-    /// The command waits until a snapshot has come further.
+    /// Makes the command wait until a snapshot has come further.
     pub fn hold_back(&mut self, retry: Retry) {
         self.change_to(Stage::HeldBack(retry));
     }
 
-    /// Takes the command that is to be tried again, if the session is in such a state.
+    /// Takes the command to be tried again, if the session is in such a state.
     pub fn take_retry(&mut self) -> Option<Retry> {
         if !matches!(self.stage, Stage::Queued(_) | Stage::HeldBack(_)) {
             return None;
@@ -218,7 +218,7 @@ impl State {
         Some(retry)
     }
 
-    /// The blocking command waits.
+    /// Makes the blocking command wait.
     pub fn block(&mut self, wait: Wait) {
         self.change_to(Stage::Blocked(wait));
     }
@@ -235,7 +235,7 @@ impl State {
         Some(wait)
     }
 
-    /// The command waits for the journal or for replicas.
+    /// Makes the command wait for the journal or for replicas.
     pub fn sync(&mut self, wait: SyncWait) {
         self.change_to(Stage::Syncing(wait));
     }
@@ -252,7 +252,7 @@ impl State {
         Some(wait)
     }
 
-    /// When the waiting command times out, whether it waits for keys, the journal or replicas.
+    /// The time at which the waiting command times out, whether it waits for keys, the journal or replicas.
     pub fn deadline_ms(&self) -> Option<u64> {
         match &self.stage {
             Stage::Blocked(wait) => wait.deadline_ms,
@@ -261,7 +261,7 @@ impl State {
         }
     }
 
-    /// The command waits for the end of a pause.
+    /// Makes the command wait for the end of a pause.
     pub fn postpone(&mut self, postponed: Postponed) {
         self.change_to(Stage::Postponed(postponed));
     }
@@ -280,25 +280,25 @@ impl State {
         Some(postponed)
     }
 
-    /// The command waits for the answers of `expected` threads.
+    /// Makes the command wait for the answers of `expected` threads.
     pub fn gather(&mut self, expected: usize, finish: Finish) {
         self.change_to(Stage::Gathering(Gathering { parts: Vec::new(), expected, finish, then: None }));
     }
 
-    /// If the command waits for answers, this EXEC, which ran it, continues when they are there. Otherwise returns the
-    /// EXEC.
+    /// Keeps this EXEC, which ran a command that waits for answers, to continue it when they have arrived. Returns the
+    /// EXEC if its command does not wait.
     pub fn gather_for(&mut self, executing: Box<Executing>) -> Option<Box<Executing>> {
         let Stage::Gathering(gathering) = &mut self.stage else { return Some(executing) };
         gathering.then = Some(executing);
         None
     }
 
-    /// The EXEC that continues when the answers are there.
+    /// The EXEC that continues when the answers have arrived.
     pub fn executing(&self) -> Option<&Executing> {
         if let Stage::Gathering(gathering) = &self.stage { gathering.then.as_deref() } else { None }
     }
 
-    /// The same, to be changed.
+    /// The EXEC that continues when the answers have arrived, mutable.
     pub fn executing_mut(&mut self) -> Option<&mut Executing> {
         if let Stage::Gathering(gathering) = &mut self.stage { gathering.then.as_deref_mut() } else { None }
     }
@@ -326,12 +326,12 @@ impl State {
         Some(gathering)
     }
 
-    /// Nothing more is read, and the connection is closed in this way.
+    /// Stops reading from the connection, which must be closed in this way.
     pub fn close(&mut self, mode: CloseMode) {
         self.change_to(Stage::Closing(mode));
     }
 
-    /// How the connection is to be closed, if it is.
+    /// How the connection must be closed, if it must.
     #[inline]
     pub fn close_mode(&self) -> Option<CloseMode> {
         if let Stage::Closing(mode) = self.stage { Some(mode) } else { None }
@@ -360,7 +360,7 @@ impl State {
         matches!(self.stage, Stage::Away)
     }
 
-    /// Whether the command waits for something that may never come. Its client's hang-up ends such a wait.
+    /// Whether the command waits for something that may never come. Such a wait ends when its client hangs up.
     pub fn is_waiting(&self) -> bool {
         matches!(self.stage, Stage::Blocked(_) | Stage::Syncing(_) | Stage::Postponed(_))
     }

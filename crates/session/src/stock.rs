@@ -1,4 +1,4 @@
-//! Parts of messages between threads, for reuse: nodes for the inboxes, and parcels for served waiters.
+//! Reuses parts of messages between threads: nodes for the inboxes, and parcels for served waiters.
 //!
 //! ```text
 //!   a thread whose clients push        a thread whose clients wait
@@ -7,19 +7,19 @@
 //!         └───────────────── spares ◀──────────────────┘ half of it, when it is full
 //! ```
 //!
-//! A thread keeps what it received for what it will send. Where jobs flow one way, the surplus at one end returns to
-//! the other through [`Spares`], which all threads share, as nodes with a parcel in each. Everything has a limit:
-//! memory beyond it is freed, and memory that runs out is allocated.
+//! A thread keeps received parts for the messages that it will send. Where jobs flow one way, the surplus at one end
+//! returns to the other through [`Spares`], which all threads share, as nodes with a parcel in each. Everything has a
+//! limit: memory beyond it is freed, and parts that run out are allocated.
 
 use command::{Parcel, Parcels};
 use proactor::{Envelope, Spares};
 
-/// Nodes that a thread keeps.
+/// The limit of nodes that a thread keeps.
 const NODES_MAX: usize = 64;
-/// With fewer nodes than this, the thread looks for more.
+/// The number of nodes below which the thread looks for more.
 const NODES_LOW: usize = 16;
 
-/// What a message must implement for its node to be reused.
+/// The interface that a message needs for its node to be reused.
 pub trait Emptied: Send {
     /// The content of an idle node: nothing, or an idle parcel.
     fn emptied(parcel: Option<Box<Parcel>>) -> Self;
@@ -49,7 +49,7 @@ impl<M: Emptied> Stock<M> {
         }
     }
 
-    /// The message of a node that has arrived.
+    /// Takes the message out of a node that has arrived.
     pub fn unwrap(&mut self, mut node: Box<Envelope<M>>) -> M {
         let message = std::mem::replace(&mut node.value, M::emptied(None));
         if self.0.len() < NODES_MAX {
@@ -58,7 +58,7 @@ impl<M: Emptied> Stock<M> {
         message
     }
 
-    /// Gives half of a surplus to other threads, and takes what runs low. Called once per turn.
+    /// Gives half of a surplus to other threads, and takes parts that run short. Called once per turn.
     #[inline]
     pub fn balance(&mut self, parcels: &mut Parcels, spares: &Spares<M>) {
         if self.0.len() == NODES_MAX || parcels.are_many() {
@@ -81,7 +81,7 @@ impl<M: Emptied> Stock<M> {
     fn take(&mut self, parcels: &mut Parcels, spares: &Spares<M>) {
         for mut node in spares.take_all() {
             if self.0.len() == NODES_MAX {
-                // For another thread.
+                // These are for another thread.
                 spares.give(node);
                 continue;
             }

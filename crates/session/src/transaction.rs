@@ -1,7 +1,7 @@
-//! A transaction: the commands between MULTI and EXEC, and an EXEC that waits for the answers of other threads.
+//! Transactions: the commands between MULTI and EXEC, and an EXEC that waits for the answers of other threads.
 //!
-//! Such an EXEC replies when all of its commands have replied. Until then it keeps their replies: other messages to its
-//! client may come in between, and must not interrupt the array.
+//! Such an EXEC replies when all of its commands have replied. Until then it keeps their replies, because other
+//! messages to its client may come in between and must not interrupt the array.
 
 use command::{CommandId, OwnedArgs};
 use resp::{Output, Reply};
@@ -11,7 +11,7 @@ use resp::{Output, Reply};
 pub struct Multi {
     /// The commands, in order.
     pub queued: Vec<(CommandId, OwnedArgs)>,
-    /// A command was refused, so EXEC aborts.
+    /// Whether a command was refused, so that EXEC aborts.
     pub refused: bool,
     /// Memory that they take.
     pub memory_bytes: usize,
@@ -21,7 +21,7 @@ pub struct Multi {
 #[derive(Debug)]
 pub struct Executing {
     multi: Multi,
-    /// What each command replied, if it has.
+    /// The reply of each command that has replied.
     replies: Vec<Option<Output>>,
     /// The first command that has not replied.
     next: usize,
@@ -58,7 +58,7 @@ impl Executing {
         self.next += are_there;
     }
 
-    /// Sets the reply of the first command that has none.
+    /// Sets the reply of the first command without one.
     pub fn answer(&mut self, reply: Output) {
         self.set_reply(self.next, reply);
     }

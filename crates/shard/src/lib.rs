@@ -9,9 +9,9 @@
 //!                  run own command, then what lies in the mailbox (at most DRAIN_MAX), leave
 //! ```
 //!
-//! Invariants: shard data is touched only under the baton; no thread sleeps while it holds one; a thread that holds one
-//! waits for another only in ascending order and well under a millisecond, except for a script that has written (see
-//! `hold.rs`).
+//! Invariants: shard data is touched only under the baton; a thread that holds one waits for another only in ascending
+//! order and well under a millisecond, and does not sleep. A script that has written is the exception: it waits as long as
+//! it must, and sleeps between checks (see `hold.rs`).
 //!
 //! Not here: what a task is (the type parameter `T`), threads, sockets.
 

@@ -32,6 +32,15 @@
 //!
 //! Deliberate mistakes about the journal are kept (`command::mutant`), and tests verify that each is still detected.
 //!
+//! Errands (`proactor/errands.rs`), the writer of a snapshot and the two threads of the journal have stacks of their own and
+//! are stepped like all other threads. `servers.rs` compares what servers have at equal offsets, checks that each is a
+//! prefix of one stream, and that nothing is lost that was acknowledged with `repl-sync-replicas`. `crashes.rs` cuts the
+//! power at any moment of a save: the previous or the new snapshot is loaded, and an acknowledged one is never lost. In
+//! `spool.rs`, replicas of any speed read a snapshot while it is written, and a real redis-server loads what they have read.
+//! `durable.rs` continues the history of all transactions across power failures and killed processes, at any operation of
+//! the disk, during starts as well. With `appendfsync always` the whole history is strictly serializable; otherwise only
+//! the most recent changes are lost.
+//!
 //! Not here: interleavings of single instructions of threads (loom, in `shard` and `proactor`).
 
 /// Lets the server know how much memory it uses. The world's own memory is included.

@@ -50,7 +50,7 @@ fn copy(disk: &Disk, until_unix_ms: Option<u64>, watch: &mut dyn FnMut(&Scanned)
     Copying { id: 0xc0b1, until_unix_ms, tuning: TUNING }.copy(&folder(disk), &target(disk), watch)
 }
 
-/// What a start would read of the copy, but for the empty slice at its end.
+/// Reads the copy as a start would, without the empty slice at its end.
 fn copied(disk: &Disk) -> Vec<Scanned> {
     let target = Folder::new(disk.clone(), Path::new("copy"));
     let Contents::Journal(manifest) = target.contents().unwrap() else { panic!("there is one") };
@@ -123,7 +123,7 @@ fn an_original_may_go_on() {
     }
 }
 
-/// Its parts are removed one by one: those that are left when it is copied are no base.
+/// The files of the base are removed one by one. The remaining ones are not a base that may be copied.
 #[test]
 fn a_base_that_is_being_removed_is_not_copied() {
     let disk = SimDisk::new(1).disk();
@@ -146,7 +146,7 @@ fn a_copy_that_came_to_no_end_is_no_journal() {
     let (journal, mut writer) = original(&disk);
     let Contents::Journal(manifest) = folder(&disk).contents().unwrap() else { panic!("there is one") };
     append(&journal, &mut writer, 30);
-    // Behind the base.
+    // These slices are after the base.
     let number = manifest.segments[0].number + 2;
     let path = folder(&disk).segment(manifest.id, number);
     let file = disk.open(&path, Open::Write).unwrap();

@@ -10,7 +10,7 @@ use super::world::{BEGINNING, TUNING, folder, read, slice};
 use crate::frame::{BLOCK_BYTES, Frame, HEAD_BYTES, Head, padded_bytes};
 use crate::{Contents, ErrorKind, Journal, Manifest, Policy, Repair, Report, Scan, Verdict};
 
-/// A journal that ended well: its slices, and where the frames of each lie.
+/// A journal that ended well: its slices, and where the frames of each are.
 struct Sample {
     sim: SimDisk,
     disk: Disk,
@@ -71,7 +71,8 @@ impl Sample {
         file.write_all_at(at + offset as u64, bytes).unwrap();
     }
 
-    /// The first slice that is not whole is the one of this frame. What is behind `intact_from` is as it was.
+    /// Checks that the first incomplete slice is the one of this frame, and that everything after `intact_from` is
+    /// unchanged.
     #[track_caller]
     fn check(&self, frame: usize, intact_from: usize, what: &str) {
         let lost = self.frames[frame].2.frame.slice;
@@ -80,7 +81,7 @@ impl Sample {
         self.check_verdict(frame, was_durable, what);
     }
 
-    /// The same where it was certainly durable.
+    /// Checks the verdict where the slice was certainly durable.
     #[track_caller]
     fn check_verdict(&self, frame: usize, was_durable: bool, what: &str) {
         let lost = self.frames[frame].2.frame.slice;
@@ -102,7 +103,7 @@ impl Sample {
     }
 }
 
-/// Does something to each frame of a journal of its own.
+/// Changes each frame, in a journal of its own.
 fn for_each_frame(what: &str, change: impl Fn(&Sample, usize)) {
     for frame in 0..Sample::new().frames.len() {
         let sample = Sample::new();
@@ -166,7 +167,8 @@ fn a_frame_with_another_field_and_right_checksums_ends_the_log() {
 
 #[test]
 fn a_frame_that_is_written_again_with_other_words_breaks_the_chain_behind_it() {
-    // The database, the times and the end of the slice are in nobody's sequence, but the next frame knows the head before it.
+    // The database, the times and the end of the slice are in no sequence, but the next frame has the checksum of the
+    // head.
     let sample = Sample::new();
     for frame in 0..sample.frames.len() - 1 {
         for change in 0..3 {
@@ -201,7 +203,7 @@ fn frames_that_are_swapped_repeated_or_gone_end_the_log() {
         Sample::new().frames.iter().map(|frame| padded_bytes(frame.2.payload_bytes)).collect();
     for one in 0..sizes.len() {
         for other in (0..sizes.len()).filter(|other| *other != one && sizes[*other] == sizes[one]) {
-            // Repeated: the other one lies where this one was.
+            // Repeated: the other frame is where this one was.
             let sample = Sample::new();
             sample.put(one, 0, &sample.bytes(other));
             sample.check(one, one + 1, &format!("{other} in the place of {one}"));
@@ -210,7 +212,7 @@ fn frames_that_are_swapped_repeated_or_gone_end_the_log() {
             sample.put(one, 0, &second);
             sample.put(other, 0, &first);
             let (first, last) = (one.min(other), one.max(other));
-            // Whichever comes too early still knows what was durable when it was written.
+            // The frame that comes too early still names the last durable slice of its time.
             sample.check(first, first + 1, &format!("{first} and {last} swapped"));
         }
     }
@@ -233,7 +235,7 @@ fn a_segment_that_is_cut_or_missing_is_noticed() {
             let bytes = sample.disk.read(&path).unwrap();
             let file = sample.disk.open(&path, Open::Empty).unwrap();
             file.write_all_at(0, &bytes[..offset as usize + ahead]).unwrap();
-            // Also where no frame says that it was durable.
+            // The mark shows it, too, where no frame does.
             sample.check_verdict(frame, true, &format!("cut at {ahead} bytes of frame {frame}"));
         }
     }
@@ -287,7 +289,7 @@ fn a_check_tells_what_there_is_and_a_repair_cuts_at_the_damage() {
     assert!(Repair::plan(&lock).unwrap().is_none(), "nothing is to be cut");
     assert_eq!(check(&sample.disk).outlook(), "a start loads 9 slices");
 
-    // Slice 3 has several frames; the second one is damaged.
+    // Slice 3 has several frames. The second one is damaged.
     let frame = sample.frames.iter().position(|frame| frame.2.frame.slice == 3).unwrap() + 1;
     sample.put(frame, 100, b"damage");
     let report = check(&sample.disk).to_string();
@@ -325,7 +327,7 @@ fn a_repair_in_which_the_power_fails_is_done_again() {
         let sample = Sample::new();
         let frame = sample.frames.iter().position(|frame| frame.2.frame.slice == 3).unwrap() + 1;
         sample.put(frame, 100, b"damage");
-        // What lies there is on the disk.
+        // The data there are on disk.
         for path in sample.frames.iter().map(|frame| &frame.0) {
             sample.disk.open(path, Open::Write).unwrap().sync().unwrap();
         }
@@ -371,7 +373,7 @@ fn what_comes_behind_a_time_is_set_aside() {
 }
 
 impl Sample {
-    /// What all files hold, but for the manifest.
+    /// The content of all files except the manifest.
     fn all_bytes(&self) -> Vec<Vec<u8>> {
         let folder = folder(&self.disk);
         let names = self.disk.list(folder.path()).unwrap();

@@ -111,7 +111,7 @@ fn a_journal_without_its_manifest_is_not_overwritten() {
     assert_eq!(names(&disk), before);
 }
 
-/// A journal with slices 1 to 3, and one that is to take its place behind slice 3.
+/// A journal with slices 1 to 3, and one that replaces it after slice 3.
 fn successor(disk: &Disk) -> (Journal, Writer) {
     let lock: Arc<LockedFolder> = folder(disk).lock().unwrap().into();
     let (_, mut former) = Journal::create(Arc::clone(&lock), TUNING, Policy::Always, BEGINNING).unwrap();
@@ -171,12 +171,12 @@ fn a_journal_that_got_no_base_is_gone_at_the_next_start() {
         "{:?}",
         names(&disk)
     );
-    // Without a journal before it, too.
+    // This also works without a journal before it.
     let disk = SimDisk::new(1).disk();
     let lock: Arc<LockedFolder> = folder(&disk).lock().unwrap().into();
     let coming = Beginning { data: Data::Coming, ..BEGINNING };
     let (journal, mut writer) = Journal::create(Arc::clone(&lock), TUNING, Policy::No, coming).unwrap();
-    // It begins later than was thought when it was made, and gets more segments before its base.
+    // It begins later than was expected when it was made, and gets more segments before its base.
     writer.begin_at((32, 4_000));
     while journal.prepare_spare(4).unwrap() {}
     drop((journal, writer));

@@ -38,7 +38,7 @@ fn a_log_that_grows_while_it_is_checked_is_not_damaged() {
         assert!(report.end().place.last_slice() >= count as u64, "{report}");
         let outlook = report.outlook();
         assert_eq!(outlook.ends_with(", and what a server is writing at this moment"), report.is_growing());
-        // Of what has a segment of its own the reader has not read anything before.
+        // The reader has not read any of the slices in a later segment before.
         assert!(report.is_growing() || report.end().place.last_slice() > count as u64, "{outlook}");
         grown += u32::from(report.is_growing());
     }
@@ -82,13 +82,13 @@ fn the_stream_is_read_back_from_any_position_while_it_goes_on() {
         }
         assert!(read == whole[from as usize..], "from {from}");
     }
-    // What is written meanwhile is waited for.
+    // The reader waits for slices that are written meanwhile.
     let mut stream = journal.read_back(end - 1, end + 9_000);
     assert_eq!(stream.next(None).unwrap().map(|bytes| bytes.len()), Some(1));
     append(&journal, &mut writer, 1);
     assert_eq!(stream.next(None).unwrap().map(|bytes| bytes.len()), Some(9_000));
     assert_eq!(stream.next(None).unwrap(), None);
-    // What has gone is an error, and nothing is left out.
+    // A removed part is an error, and is never left out silently.
     let mut stream = journal.read_back(0, end);
     let (next, position) = writer.next();
     journal.set_base(&Base { slice: next - 1, position, file: None }, 0).unwrap();

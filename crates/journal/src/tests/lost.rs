@@ -1,5 +1,5 @@
-//! What a log has lost at its end leaves no frame that says so: the length of its segments and the mark do. And damage to what the
-//! base contains loses nothing.
+//! Losses at the end of a log. No frame shows them, but the length of the segments and the mark do. Damage to slices in
+//! the base loses nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Lost {
         self.writer.append(&[next], 0).unwrap();
     }
 
-    /// The server ends, and nothing more is written.
+    /// Ends the server. Nothing more is written.
     fn end(self) -> (SimDisk, Manifest) {
         self.sim.end_process();
         let manifest = manifest(&self.sim);
@@ -66,7 +66,7 @@ fn overwrite(sim: &SimDisk, path: &Path, bytes: &[u8]) {
     sim.disk().open(path, Open::Empty).unwrap().write_all_at(0, bytes).unwrap();
 }
 
-/// How many slices are told, and the verdict. A check says the same.
+/// The number of slices that a scan returns, and its verdict. A check agrees.
 fn found(sim: &SimDisk) -> (usize, Verdict) {
     let folder = folder(&sim.disk());
     let manifest = manifest(sim);
@@ -122,13 +122,13 @@ fn a_tail_that_is_gone_is_noticed_behind_the_mark() {
             let kept = if is_swapped { 0 } else { used - BLOCK_BYTES };
             bytes[kept..].copy_from_slice(&vec![0; other.len()][kept..]);
             overwrite(&sim, &path, if is_swapped { &other } else { &bytes });
-            // What was written behind the last mark is known by nothing else.
+            // Only the mark knows of slices after the last confirmed one.
             assert_eq!(is_damaged(&sim), marked || is_swapped, "swapped: {is_swapped}, marked: {marked}");
         }
     }
 }
 
-/// A mark that is torn says nothing, and the other one is there; one of an earlier life says nothing about a later one.
+/// A torn mark is ignored in favour of the other one. A mark of an earlier life does not apply to a later one.
 #[test]
 fn a_mark_counts_for_its_own_life() {
     let mut lost = Lost::new();
@@ -147,7 +147,7 @@ fn a_mark_counts_for_its_own_life() {
         assert_eq!(found(&sim).1, Verdict::Clean);
     }
     overwrite(&sim, &path, &bytes);
-    // A time is asked for: what came later was durable, and is given up.
+    // A copy up to a time was asked for: later slices were durable and are given up.
     let lock = folder(&sim.disk()).lock().unwrap();
     let (slices, mut end) = read(lock.recover(&old).unwrap());
     let place = slices[9].slice.number;
@@ -173,7 +173,7 @@ fn segments_that_changed_places_are_damage_for_a_check_too() {
             overwrite(&sim, &first.0, &second.1);
             overwrite(&sim, &second.0, &first.1);
             let (count, verdict) = found(&sim);
-            // Where the log goes on in the next one, nothing is lost.
+            // Where the log continues in the next segment, nothing is lost.
             let is_complete = (count, &verdict) == (SLICES as usize, &Verdict::Clean);
             assert!(
                 is_complete != matches!(verdict, Verdict::Damaged { .. }),
@@ -184,7 +184,7 @@ fn segments_that_changed_places_are_damage_for_a_check_too() {
     }
 }
 
-/// Whatever is wrong with slices that the base contains, all slices behind it are told, and nothing has to be cut.
+/// All slices after the base are read, and nothing must be cut, whatever damage the slices in the base have.
 #[test]
 fn damage_to_what_the_base_has_loses_nothing() {
     for base in [3, 9, 12, 15] {
@@ -220,7 +220,7 @@ fn damage_to_what_the_base_has_loses_nothing() {
             let next = slice(&writer, 0, writer.next().1, 100);
             writer.append(&[next], 0).unwrap();
             assert_eq!(found(&sim).0 as u64, SLICES - base + 1);
-            // A replica that was away since then gets all of it anew.
+            // A replica that was away since then gets a full copy.
             let position = (damaged - 1) * 3_000 + 10;
             let mut stream = journal.read_back(position, SLICES * 3_000);
             assert!(stream.next(None).is_err() && !journal.reaches_back_to(position));
@@ -228,7 +228,7 @@ fn damage_to_what_the_base_has_loses_nothing() {
     }
 }
 
-/// The last slice of the base is damaged, with everything behind it: nothing tells whether there was more.
+/// The last slice of the base is damaged, with everything after it, so the end of the log is unknown.
 #[test]
 fn damage_to_all_behind_a_place_in_the_base_is_refused() {
     let lost = Lost::new();

@@ -5,7 +5,7 @@ use super::world::World;
 use crate::Policy;
 use crate::mutant::{Mutant, switch};
 
-/// What the first crash shows that shows it.
+/// The error by which the first crash that reveals a mistake reveals it.
 fn caught(mutant: Mutant, policy: Policy) -> Option<String> {
     switch(Some(mutant));
     let broken = (1..=1_000).find_map(|seed| lives(seed, policy).err());

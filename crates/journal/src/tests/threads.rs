@@ -14,7 +14,7 @@ use crate::{
     Policy, Progress, Refusal, Scan, Step, Tuning, Verdict,
 };
 
-/// Two threads that commit, and what writes what they do.
+/// Two threads that commit, and the threads that write their commits.
 struct House {
     sim: SimDisk,
     clock: Clock,
@@ -30,7 +30,7 @@ struct House {
     orders: Sender<Order>,
     disk: DiskOrders,
     has_failed: Arc<AtomicBool>,
-    /// Of each commit the slice, and the number that it has.
+    /// The slice and the number of each commit.
     commits: Vec<u64>,
 }
 
@@ -92,7 +92,7 @@ impl House {
         self.progress.nudge(|| self.clock.monotonic_ms());
     }
 
-    /// One step of one of them; time goes on.
+    /// Steps one of them, and lets time pass.
     fn step(&mut self, of_disk: bool) -> Step {
         self.now_ns.fetch_add(50_000, Ordering::Relaxed);
         let step = if of_disk { self.disk_thread.step() } else { self.log_thread.step() };
@@ -102,7 +102,7 @@ impl House {
         step
     }
 
-    /// So many of both.
+    /// Steps both this many times.
     fn steps(&mut self, count: usize) {
         for _ in 0..count {
             self.step(false);
@@ -122,7 +122,7 @@ impl House {
         panic!("they come to no end");
     }
 
-    /// The numbers of what is in the folder's journal, in order.
+    /// The numbers of the commits in the folder's journal, in order.
     fn found(&self) -> Vec<usize> {
         let folder = folder(&self.sim.disk());
         let Contents::Journal(manifest) = folder.contents().expect("it can be read") else {
@@ -137,13 +137,13 @@ impl House {
         sets.map(|words| words[2].parse().expect("a number")).collect()
     }
 
-    /// How many commits are in slices up to the one that is durable.
+    /// The number of commits in slices up to the durable one.
     fn durable_count(&self) -> usize {
         self.commits.iter().filter(|slice| **slice <= self.progress.durable()).count()
     }
 }
 
-/// What was reported durable is there after a crash at any moment, and what is there is the beginning of what was committed.
+/// Everything that was reported durable survives a crash at any moment, and the surviving commits are the first ones.
 #[test]
 fn what_is_durable_survives_and_nothing_is_in_another_order() {
     for seed in 0..300 {
@@ -188,7 +188,7 @@ fn after_a_failure_nothing_more_is_durable() {
     }
 }
 
-/// Commands that write are refused while there is still room for what has been committed by then. Where more than that comes, it waits.
+/// Commands that write are refused while there is still room for the commits until then. Further commits wait.
 #[test]
 fn without_room_it_refuses_in_time_and_goes_on_by_itself() {
     for (policy, late) in [(Policy::Always, 0), (Policy::Everysec, 0), (Policy::Always, 2000)] {
@@ -210,7 +210,7 @@ fn without_room_it_refuses_in_time_and_goes_on_by_itself() {
         assert!(late == 0 || house.durable_count() < house.commits.len());
         house.sim.set_faults(DiskFaults::default());
         house.settle();
-        // Once a second, where nobody waits for it.
+        // This is done once a second if no client waits for it.
         house.now_ns.fetch_add(2_000_000_000, Ordering::Relaxed);
         house.settle();
         assert_eq!((house.progress.refusal(), house.durable_count()), (Refusal::None, house.commits.len()));
@@ -219,13 +219,13 @@ fn without_room_it_refuses_in_time_and_goes_on_by_itself() {
     }
 }
 
-/// While it is not known whether there will be more room, commands that write wait before what is left is too little.
+/// Commands that write wait before the remaining room is too small, while it is unknown whether there will be more.
 #[test]
 fn what_is_committed_has_room() {
     let mut house = House::new(1, Policy::Everysec);
     house.begin(7, 1, Data::None);
     house.settle();
-    // The disk thread is busy with something else.
+    // The disk thread is busy with other work.
     while !house.progress.is_full() {
         house.commit(0);
         for _ in 0..20 {
@@ -239,8 +239,8 @@ fn what_is_committed_has_room() {
     assert!(!house.progress.is_full(), "there is another segment");
 }
 
-/// Behind a new base the log is short, and so are new segments. All that is kept ready may be less than what must be left in the
-/// long segment that is still written.
+/// After a new base the log is short, and so are new segments. All spares together may be smaller than the margin that
+/// must be left in the long segment in use.
 #[test]
 fn short_segments_behind_a_long_one_hold_nobody_up() {
     let mut house = House::new(1, Policy::No);
@@ -262,7 +262,7 @@ fn short_segments_behind_a_long_one_hold_nobody_up() {
     }
 }
 
-/// Who commits notices that the log thread is away, and that is over when the log thread has written everything.
+/// A thread that commits notices that the log thread is away. This ends when the log thread has written everything.
 #[test]
 fn a_log_thread_that_is_away_holds_back_commands() {
     for policy in [Policy::Everysec, Policy::No, Policy::Always] {
@@ -297,7 +297,7 @@ fn a_log_thread_that_is_away_holds_back_commands() {
     }
 }
 
-/// Two spares are what is usual, and one is enough to go on.
+/// Two spares are usual, and one is enough to continue.
 #[test]
 fn room_for_one_segment_is_enough() {
     let mut house = House::new(1, Policy::Always);
@@ -317,7 +317,7 @@ fn room_for_one_segment_is_enough() {
     assert_eq!((house.progress.refusal(), house.durable_count()), (Refusal::None, house.commits.len()));
 }
 
-/// A base takes little, and leaves segments that are used again.
+/// A base takes little space, and leaves segments that can be reused.
 #[test]
 fn a_base_makes_room() {
     let mut house = House::new(1, Policy::Always);
@@ -342,7 +342,7 @@ fn a_base_makes_room() {
     assert_eq!(house.progress.refusal(), Refusal::None);
 }
 
-/// One journal follows another, as when it was off meanwhile: what was committed before is in the former one.
+/// One journal follows another, as if it was off meanwhile. Earlier commits are in the former one.
 #[test]
 fn a_journal_follows_another_one() {
     let mut house = House::new(1, Policy::Everysec);
@@ -382,7 +382,7 @@ fn a_journal_follows_another_one() {
     assert!(house.clock.monotonic_ms() > 0);
 }
 
-/// The numbers of what a replica has read.
+/// The numbers of the commits that a replica has read.
 fn heard(reader: &mut Reader) -> Vec<usize> {
     let mut text = String::new();
     while let Found::Bytes(bytes) = reader.next(50) {
@@ -398,7 +398,7 @@ fn heard(reader: &mut Reader) -> Vec<usize> {
         .collect()
 }
 
-/// A stream that replicas read goes on, without a gap, whether a journal is on, ends, begins or has failed.
+/// A stream that replicas read continues without a gap, whether a journal is on, ends, begins or has failed.
 #[test]
 fn a_stream_goes_on_while_journals_begin_and_end() {
     let mut house = House::new(1, Policy::Everysec);
@@ -433,7 +433,7 @@ fn a_stream_goes_on_while_journals_begin_and_end() {
     assert_eq!(reader.position(), house.backlog.end());
 }
 
-/// A stream that is turned off leaves the journal alone, and begins anew where the log is then.
+/// A stream that is turned off leaves the journal alone, and starts over at the log's place.
 #[test]
 fn a_stream_begins_where_the_log_is() {
     let mut house = House::new(2, Policy::Always);
@@ -453,7 +453,8 @@ fn a_stream_begins_where_the_log_is() {
     assert_eq!((heard(&mut reader), house.found()), (vec![], vec![0, 1, 2]));
 }
 
-/// The id that is found is that of all that is found: the former one never counts behind the place where the stream got another.
+/// The id that is found applies to everything that is found: the former id never counts after the place where the
+/// stream got another.
 #[test]
 fn the_stream_has_the_id_under_which_it_was_written() {
     let (former, latter) = ([b'a'; 40], [b'b'; 40]);
@@ -498,8 +499,8 @@ fn the_stream_has_the_id_under_which_it_was_written() {
     assert!(counts[0] < counts[1] && counts[1] > 0 && counts[2] > 0, "{counts:?}");
 }
 
-/// Whoever asks where the stream ends is told a place behind everything that was committed, whatever the log thread does
-/// meanwhile: nothing at all, or changing journals.
+/// The position of the stream is after everything that was committed, whatever the log thread does meanwhile: nothing
+/// at all, or changing journals.
 #[test]
 fn a_position_is_behind_everything_that_was_committed() {
     for seed in 0..200 {
@@ -513,7 +514,7 @@ fn a_position_is_behind_everything_that_was_committed() {
         let begins = entropy.below(count);
         for step in 0..count {
             match entropy.below(7) {
-                // What is committed from now on may be closed before the log thread takes the journal up.
+                // Slices with later commits may be closed before the log thread takes up the journal.
                 _ if step == begins => {
                     let lock = Arc::new(folder(&house.sim.disk()).lock().expect("nobody else has it"));
                     let beginning = Beginning { id: 7, slice: 0, data: Data::Coming, ..BEGINNING };
@@ -544,7 +545,7 @@ fn a_position_is_behind_everything_that_was_committed() {
     }
 }
 
-/// What is committed soon after a look waits for the next one, unless somebody waits for it.
+/// A change that is committed soon after a check waits for the next one, unless a client waits for it.
 #[test]
 fn a_slice_that_somebody_waits_for_is_closed_at_once() {
     for has_journal in [false, true] {
@@ -558,7 +559,7 @@ fn a_slice_that_somebody_waits_for_is_closed_at_once() {
         }
         house.commit(0);
         house.settle();
-        // Long after the last look, it is closed without being asked for.
+        // Long after the last check, it is closed without a request.
         house.now_ns.fetch_add(10_000_000, Ordering::Relaxed);
         house.commit(0);
         assert!(house.step(false) == Step::Worked);
@@ -571,7 +572,7 @@ fn a_slice_that_somebody_waits_for_is_closed_at_once() {
         assert!(matches!(step, Step::Rests(_)) && !is_closed);
         house.progress.hurry(*house.commits.last().expect("there is one"));
         assert_eq!(looks(&mut house), (Step::Worked, true));
-        // And only that one.
+        // The request is for that slice only.
         house.commit(1);
         let (step, is_closed) = looks(&mut house);
         assert!(matches!(step, Step::Rests(_)) && !is_closed);

@@ -29,7 +29,7 @@ pub(super) fn folder(disk: &Disk) -> Folder {
 pub(super) const BEGINNING: Beginning =
     Beginning { id: 0xabcd, stream: None, databases: 16, slice: 0, position: 0, data: Data::None };
 
-/// All slices that a scan tells, and its end.
+/// All slices that a scan returns, and its end.
 pub(super) fn read(mut scan: Scan) -> (Vec<Scanned>, End) {
     let mut slices = Vec::new();
     while let Some(scanned) = scan.next_slice().unwrap() {
@@ -38,7 +38,7 @@ pub(super) fn read(mut scan: Scan) -> (Vec<Scanned>, End) {
     (slices, scan.end().unwrap())
 }
 
-/// The slice that comes next, of so many bytes.
+/// The next slice, with this many bytes.
 pub(super) fn slice(writer: &Writer, number_ahead: u64, position: u64, bytes: usize) -> Slice {
     let number = writer.next().0 + number_ahead;
     let mut payload = vec![number as u8; bytes];
@@ -50,25 +50,25 @@ pub(super) fn slice(writer: &Writer, number_ahead: u64, position: u64, bytes: us
 pub(super) struct World {
     pub(super) sim: SimDisk,
     pub(super) entropy: Entropy,
-    /// After so many operations of the disk the power fails.
+    /// The number of operations of the disk until the power fails.
     left: Arc<AtomicU64>,
     has_crashed: Arc<AtomicBool>,
-    /// What was given to the writer since the last recovery, and what was recovered.
+    /// The slices that were given to the writer since the last recovery, and those that were recovered.
     slices: BTreeMap<u64, Slice>,
     /// The last slice that was reported durable.
     reported: u64,
     /// The last one that was written without an error.
     written: u64,
-    /// The last one that the system has in its cache if nothing else: the server was killed, and the power is on.
+    /// The last slice that the system has in its cache: the server was killed, and the power is on.
     cached: u64,
-    /// Whether there is a journal for sure.
+    /// Whether there certainly is a journal.
     is_created: bool,
-    /// Whether the disk fails now and then.
+    /// Whether the disk fails at times.
     has_faults: bool,
     now_ms: u64,
 }
 
-/// What is wrong: a promise that was not kept.
+/// A broken promise.
 pub(super) type Broken = String;
 
 macro_rules! ensure {
@@ -123,7 +123,7 @@ impl World {
             }
         }
         if is_killed {
-            // What could not be written is in the cache and lost all the same.
+            // Slices that could not be written are in the cache and are lost all the same.
             self.cached = if self.has_faults { 0 } else { self.written };
         } else {
             self.cached = 0;
@@ -135,7 +135,7 @@ impl World {
         Ok(())
     }
 
-    /// One slice is durable, and the power fails while an empty one is written that says so.
+    /// Makes one slice durable, and cuts the power while an empty slice that confirms it is written.
     pub(super) fn lose_power_while_confirming(&mut self) -> Result<(), Broken> {
         let opened = self.start(Policy::Always)?;
         let (journal, mut writer) = opened.expect("nothing fails yet");
@@ -149,13 +149,13 @@ impl World {
         self.start(Policy::Always).map(drop)
     }
 
-    /// From now on the disk fails now and then.
+    /// Makes the disk fail at times.
     pub(super) fn begin_to_fail(&mut self, faults: DiskFaults) {
         self.sim.set_faults(faults);
         self.has_faults = true;
     }
 
-    /// Recovers what is there, checks it, and goes on.
+    /// Recovers the journal, checks it, and continues.
     fn start(&mut self, policy: Policy) -> Result<Option<(Journal, Writer)>, Broken> {
         let folder = folder(&self.sim.disk());
         let Ok(lock) = folder.lock() else {
@@ -187,7 +187,8 @@ impl World {
         Ok(opened.ok())
     }
 
-    /// Reads what is there: it must be all that was reported durable and no more than what was written, in one piece.
+    /// Reads the journal. It must contain everything that was reported durable, and no more than what was written,
+    /// without gaps.
     fn check(&mut self, folder: &Folder, manifest: &Manifest, mut scan: Scan) -> Result<End, Broken> {
         if let Some(file) = &manifest.base.file {
             let base =
@@ -216,7 +217,7 @@ impl World {
         Ok(end)
     }
 
-    /// Whether there is something that may go wrong.
+    /// Whether a failure is expected here.
     fn is_excused(&self) -> bool {
         self.has_crashed.load(Ordering::Relaxed) || self.has_faults
     }

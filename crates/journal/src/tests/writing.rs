@@ -1,4 +1,4 @@
-//! The writer with enough space, without, and when the disk fails; and what it leaves on real disks.
+//! The writer with enough space, without space, and when the disk fails; and its files on real disks.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ fn append(writer: &mut Writer, bytes: usize) -> Result<u64, Trouble> {
     writer.append(std::slice::from_ref(&next), next.number)
 }
 
-/// The numbers of the slices that are there, and how the log ends.
+/// The numbers of the slices that are found, and the end of the log.
 fn numbers(folder: &Folder, until: Option<u64>) -> (Vec<u64>, Verdict) {
     let Contents::Journal(manifest) = folder.contents().unwrap() else { panic!("there is one") };
     let scan = Scan::everything(folder, &manifest).unwrap();
@@ -87,7 +87,7 @@ fn after_a_failure_nothing_is_durable_any_more() {
             text.contains("journal-000000000000abcd-1.seg") && text.contains("look at the disk"),
             "{text}"
         );
-        // The disk works again, and nobody believes it.
+        // The disk works again, but the writer does not trust it.
         assert!(append(&mut writer, 100).unwrap_err().is_final());
         assert!(journal.sync().unwrap_err().is_final());
         assert!(journal.prepare_spare(0).unwrap_err().is_final());
@@ -109,7 +109,7 @@ fn a_rested_log_is_confirmed_by_an_empty_slice() {
     assert!(writer.wants_confirmation());
     append(&mut writer, 0).unwrap();
     assert!(!writer.wants_confirmation());
-    // Now damage to the first one is damage and not a torn tail.
+    // From here, damage to the first slice is damage and not a torn tail.
     let path = folder(&disk).segment(BEGINNING.id, 1);
     disk.open(&path, proactor::Open::Write).unwrap().write_all_at(100, b"x").unwrap();
     assert!(matches!(numbers(&folder(&disk), None).1, Verdict::Damaged { .. }));

@@ -1,8 +1,8 @@
 //! Decides whether the append-only file or the snapshot is loaded at the start.
 //!
-//! Redis and Darter may have run in turn on the same directory, in any order, and nothing may be lost because the older
-//! of the two files was loaded. So Darter remembers which append-only file its snapshots *supersede*: the one that was
-//! imported, or ignored. The state of that file (names, lengths and ends of its parts) is stored
+//! Redis and Darter may have run in turn on the same directory, in any order. Loading the older of the two files would
+//! lose data. So Darter remembers which append-only file its snapshots *supersede*: the one that was imported, or
+//! ignored. The state of that file (names, lengths and ends of its parts) is stored
 //!
 //! * in every later snapshot: the snapshot is newer as long as the append-only file is in that state;
 //! * in a file beside the snapshot, which remains when Redis overwrites the snapshot, and shows that there was an
@@ -17,7 +17,7 @@
 //! | there | this state | any | the snapshot |
 //! | there | another state | any | nothing: both have something new |
 //! | there | nothing | `ask` | nothing |
-//! | there | nothing, but one before it did: this state | `yes`, `ask` | nothing: somebody else wrote the snapshot since |
+//! | there | nothing, but one before it did: this state | `yes`, `ask` | nothing: another server wrote the snapshot since |
 //! | there | nothing, but one before it did: another state | any | nothing: both have something new |
 //! | there | nothing | `yes` | the append-only file |
 //! | there | nothing | `no` | the snapshot |
@@ -26,8 +26,8 @@
 //!
 //! | `appendonly` | journal | taken |
 //! |---|---|---|
-//! | `yes` | there | the journal; nothing, if somebody else wrote an append-only file or a snapshot since |
-//! | `yes` | none | as above, with `import-aof yes` for `ask`, and the snapshot where there is no append-only file |
+//! | `yes` | there | the journal; nothing, if another server wrote an append-only file or a snapshot since |
+//! | `yes` | none | as in the first table, with `import-aof yes` for `ask`, and the snapshot where there is no append-only file |
 //! | `no` | there | nothing; the snapshot with `import-aof no` |
 
 use std::io::{Cursor, Read};
@@ -42,8 +42,8 @@ use crate::superseded::{STATE_AUX, VERSION_AUX, superseded_before};
 
 /// The name of a journal's manifest.
 const JOURNAL_MANIFEST: &str = "journal.manifest";
-/// The state when there is no append-only file. Recorded if an append-only file was to be ignored, because a later one
-/// must not be.
+/// The state when there is no append-only file. It is recorded if an append-only file was to be ignored, because a
+/// later one must not be ignored.
 const NO_STATE: &str = "none";
 
 /// Whether append-only files are loaded: `import-aof`.
@@ -102,12 +102,12 @@ pub enum Source {
 pub struct Choice {
     /// What is loaded.
     pub source: Source,
-    /// The state of the append-only file that snapshots supersede from now on, unless the loaded snapshot says so
+    /// The state of the append-only file that snapshots supersede from this start, unless the loaded snapshot names it
     /// itself.
     pub superseded: Option<String>,
 }
 
-/// What is known in addition to the files themselves.
+/// Facts that the files themselves do not show.
 struct Known<'a> {
     names: &'a Names,
     /// The snapshot, if there is one.
@@ -119,10 +119,11 @@ struct Known<'a> {
 }
 
 impl Choice {
-    /// Checks what there is, and decides.
+    /// Examines the files and decides.
     ///
     /// # Errors
-    /// If nothing can be loaded, or if a person has to decide.
+    ///
+    /// If nothing can be loaded, or if a person must decide.
     pub fn at_start(names: &Names, wish: &Wish) -> Result<Choice, Error> {
         let path = names.path(&names.name_to_load());
         let snapshot = names.disk().has(&path).then_some(path);
@@ -154,7 +155,7 @@ impl Choice {
         let known = Known { names, snapshot, by_snapshot, ever };
         let superseded = Some(files.state.clone());
         let wanted = match wish.wanted {
-            // Whoever wants the journal means what Redis does with this setting.
+            // A user who wants the journal means what Redis does with this setting.
             Wanted::Ask if wish.has_journal => Wanted::Yes,
             wanted => wanted,
         };
@@ -216,7 +217,7 @@ fn leaves_journal(names: &Names, wish: &Wish) -> Result<bool, Error> {
 }
 
 impl Known<'_> {
-    /// Whether the append-only file is loaded; the head of this file has the rules.
+    /// Whether the append-only file is loaded. The head of this file has the rules.
     fn wants_import(&self, wanted: Wanted, files: &Files) -> Result<bool, Error> {
         let (state, aof, snapshot) = (Some(&files.state), files.name(), self.snapshot_name());
         let refuse = |why: String| Err(Error::Undecided(why));
@@ -279,7 +280,7 @@ impl Known<'_> {
     }
 }
 
-/// The state of the append-only file that the snapshot supersedes, from the fields at its beginning. Errors in it are
+/// The state of the append-only file that the snapshot supersedes, from the fields at its beginning. Errors in them are
 /// reported when it is loaded.
 fn superseded_by(names: &Names) -> Option<String> {
     let (_, value) = fields(names)?.into_iter().find(|(name, _)| name == STATE_AUX.as_bytes())?;

@@ -28,11 +28,11 @@ const KNOWN_BYTES: u64 = 4096;
 pub struct Files {
     /// The folder, or the file.
     path: PathBuf,
-    /// In the order of reading, with their lengths.
+    /// The files in the order of reading, with their lengths.
     pub(super) files: Vec<(PathBuf, u64)>,
-    /// Identifies their state: built from their names, lengths and ends.
+    /// An identification of their state: built from their names, lengths and ends.
     pub(super) state: String,
-    /// When one of them was last written.
+    /// The time of the last write to any of them.
     changed: Option<SystemTime>,
 }
 
@@ -73,7 +73,7 @@ impl Files {
         shown(&self.path)
     }
 
-    /// When one of them was last written.
+    /// The time of the last write to any of them.
     pub(super) fn changed(&self) -> String {
         self.changed.map_or_else(|| "some time ago".to_owned(), moment)
     }
@@ -109,7 +109,7 @@ fn parts_of(disk: &Disk, folder: &Path, name: &str, single: &Path) -> Result<Opt
         Ok(_) => {}
         Err(cause) if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return match stray_part(disk, folder, name) {
-                // Redis takes the single file then.
+                // In this case Redis takes the single file.
                 Some(part) if disk.info(single).is_err() => {
                     let why = format!("{part} exists, but no {name}.manifest names it");
                     Err(refusal(folder, why))
@@ -124,7 +124,7 @@ fn parts_of(disk: &Disk, folder: &Path, name: &str, single: &Path) -> Result<Opt
     }
     let manifest = Manifest::decode(&text).map_err(|error| refusal(&path, error.to_string()))?;
     let mut parts: Vec<PathBuf> = manifest.files().map(|file| folder.join(file)).collect();
-    // Redis was stopped as it moved the file of an older one into the folder.
+    // Redis was stopped while it moved the file of an older version into the folder.
     if let [only] = &mut parts[..]
         && *only == folder.join(name)
         && disk.info(only).is_err()

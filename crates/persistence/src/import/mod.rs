@@ -1,7 +1,7 @@
-//! Redis' append-only files: finds them (`files.rs`), decides whether they or the snapshot are loaded (`choice.rs`),
-//! and runs their commands (`replay.rs`).
+//! Imports Redis' append-only files: finds them (`files.rs`), decides whether they or the snapshot are loaded
+//! (`choice.rs`), and runs their commands (`replay.rs`).
 //!
-//! They are only read. Darter writes none: its snapshots contain what was imported.
+//! They are only read. Darter writes no such files: its snapshots contain the imported data.
 
 mod choice;
 mod files;

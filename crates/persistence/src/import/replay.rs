@@ -1,8 +1,8 @@
-//! Loads append-only files: the snapshot with which they begin, and then their commands, one after the other.
+//! Loads append-only files: the snapshot at their beginning, and then their commands, one after the other.
 //!
-//! Commands run on shards that nobody else knows (`runner.rs`), all of which are entered. They have the names that
-//! `rename-command` gave them, as in Redis. Expired keys of the snapshot stay, because a later command may have
-//! extended their time. A transaction runs when its end was read; an incomplete one does not run at all.
+//! Commands run on shards that no other component knows (`runner.rs`), all of which are entered. They have the names
+//! that `rename-command` gave them, as in Redis. Expired keys of the snapshot stay, because a later command may have
+//! extended their time. A transaction runs when its end has been read. An incomplete one does not run at all.
 //!
 //! A file that ends in the middle of a command or a transaction is loaded up to that point if it is the last file and
 //! `aof-load-truncated` allows it. Any other error ends the loading, and the server with it.
@@ -21,12 +21,12 @@ use crate::load::{Counted, Extras, Load, Loaded, Others, Target, on_heap_to_serv
 use crate::role::{Role, Roles};
 use crate::runner::{Runner, Stage, selected, shown_name};
 
-/// Commands after which memory and the request to stop are checked.
+/// The number of commands after which memory and the request to stop are checked.
 const RUN_MAX: u64 = 4096;
 /// The beginnings of files that are snapshots.
 const SNAPSHOTS: [&[u8]; 2] = [b"REDIS", b"VALKEY"];
 
-/// Append-only files to be loaded, and how.
+/// Append-only files to load, and the rules for it.
 #[derive(Clone, Copy)]
 pub struct Import<'a> {
     /// The files.
@@ -42,10 +42,11 @@ pub struct Import<'a> {
 }
 
 impl Load<'_> {
-    /// The content of append-only files, read by this thread, and by others if they begin with a snapshot; `None` if
-    /// the load was stopped.
+    /// The content of append-only files. This thread reads it, with the help of others if the files begin with a
+    /// snapshot. `None` if the load was stopped.
     ///
     /// # Errors
+    ///
     /// If a file cannot be read or is damaged, or if a command in it cannot be run.
     pub fn append_only(&self, import: &Import<'_>, extras: &mut dyn Extras) -> Result<Option<Loaded>, Error> {
         let (disk, files) = (self.names.disk(), import.files);
@@ -145,7 +146,7 @@ impl<'a> Replay<'a> {
         let mut file = open(load.names.disk(), path)?;
         file.go_to(from)
             .map_err(|source| Error::Io { what: format!("cannot read {}", shown(path)), source })?;
-        // What Redis appends while this is read does not belong to what was found.
+        // Commands that Redis appends during the load are not part of the files that were found.
         let file = Counted::new(file, target).take(length - from);
         let mut reader = Reader::new(file, from, self.import.argument_bytes_max);
         let mut record = Record::default();
@@ -184,7 +185,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The file ends in the middle of the command or transaction that begins at `offset`.
+    /// Handles a file that ends in the middle of the command or transaction that begins at `offset`.
     fn end_early(&self, path: &Path, (offset, length): (u64, u64), is_last: bool) -> Result<(), Error> {
         assert!(offset <= length, "what is torn begins in the file");
         let what = "it ends in the middle of a command or a transaction that begins";

@@ -22,7 +22,8 @@ pub struct Examined {
 /// Checks the snapshot `name`. `watch` is called now and then with the number of bytes read.
 ///
 /// # Errors
-/// If a file cannot be read, or if it is damaged.
+///
+/// If a file cannot be read or is damaged.
 pub fn examine(names: &Names, name: &str, watch: &mut dyn FnMut(u64)) -> Result<Examined, Error> {
     let error = |source| Error::Snapshot { name: names.path(name).display().to_string(), source };
     let (mut head, mut examined) = (Vec::new(), Examined::default());

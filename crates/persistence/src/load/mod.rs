@@ -1,14 +1,14 @@
-//! Reads a snapshot into databases that nobody else has yet.
+//! Reads a snapshot into databases that no other component has yet.
 //!
 //! ```text
 //!   Load::snapshot ─┬▶ pieces.rs   one file in Redis' format, which several threads read together ─┐
 //!                   └▶ parts.rs    the files of Darter's own format, each read by one thread ──────┴▶ Target ──▶ Loaded
 //! ```
 //!
-//! Nothing is ever half loaded: the caller gets the databases when the end was reached and the checksum is correct.
-//! Parts of a file that are neither keys nor this crate's business go to an [`Extras`].
+//! Data are never half loaded: the caller gets the databases when the end was reached and the checksum is correct. An
+//! [`Extras`] gets the parts of a file that are neither keys nor this crate's concern.
 //!
-//! Not here: how the databases are put into the shards, and who is served meanwhile (`server`).
+//! Not here: putting the databases into the shards, and serving clients meanwhile (`server`).
 
 mod examine;
 mod parts;
@@ -42,7 +42,7 @@ pub struct Load<'a> {
     pub names: &'a Names,
     /// The shard of each key.
     pub placement: &'a Placement,
-    /// How many databases each shard has.
+    /// The number of databases of each shard.
     pub db_count: u32,
     /// The settings for values.
     pub config: &'a Config,
@@ -52,45 +52,45 @@ pub struct Load<'a> {
     pub has_checksum: bool,
     /// The clock, for the log and for expired keys.
     pub clock: &'a Clock,
-    /// Where it reports its progress.
+    /// The progress that it updates.
     pub progress: &'a Progress,
-    /// Once this is set, the load stops without a result.
+    /// Stops the load, without a result, once this is set.
     pub is_stopped: &'a AtomicBool,
     /// The number of threads that read in addition to the caller; with 0 the caller reads alone.
     pub thread_count: usize,
     /// The load fails if the process would use more memory than this.
     pub memory_bytes_max: u64,
-    /// How much is read at a time.
+    /// The amounts that are read at a time.
     pub tuning: Tuning,
 }
 
-/// Handles what a file contains in addition to keys. Called by the thread that began the load.
+/// Handles the parts of a file that are not keys. The thread that began the load calls it.
 pub trait Extras {
     /// Handles a field about the snapshot.
     fn field(&mut self, name: &[u8], value: &[u8]);
-    /// Loads a library of functions; an error is a part of a sentence.
+    /// Loads a library of functions. An error is a part of a sentence.
     fn library(&mut self, code: &[u8]) -> Result<(), String>;
-    /// Changes the libraries by a command with [`Role::Libraries`](crate::Role); an error is a part of a sentence.
+    /// Changes the libraries by a command with [`Role::Libraries`](crate::Role). An error is a part of a sentence.
     fn change_libraries(&mut self, command: &Command, args: &[&[u8]]) -> Result<(), String>;
 }
 
-/// What was read.
+/// The loaded data.
 pub struct Loaded {
-    /// By shard, then by number.
+    /// The databases, by shard and then by number.
     pub dbs: Vec<Dbs>,
     /// The state of the append-only file that the snapshot supersedes.
     pub superseded_aof: Option<String>,
-    /// The database that is selected in the stream that continues from it, if known.
+    /// The database selected in the stream that continues from it, if known.
     pub stream_db: Option<u32>,
     /// The id of that stream, and the offset at which it continues, if known.
     pub stream: Option<(StreamId, u64)>,
-    /// Keys in all databases.
+    /// The number of keys in all databases.
     pub key_count: u64,
-    /// Expired keys, which were left out.
+    /// The number of expired keys, which were left out.
     pub expired_count: u64,
 }
 
-/// Does work on a separate heap, which a serving thread then gets, with the loaded data in it.
+/// Does work on a separate heap. A serving thread then gets that heap with the loaded data.
 pub fn on_heap_to_serve<R>(work: impl FnOnce() -> R) -> R {
     heap::own();
     let done = work();
@@ -99,10 +99,11 @@ pub fn on_heap_to_serve<R>(work: impl FnOnce() -> R) -> R {
 }
 
 impl Load<'_> {
-    /// The content of the snapshot `name` at the time `now`; `None` if the load was stopped.
+    /// The content of the snapshot `name` at the time `now`. `None` if the load was stopped.
     ///
     /// # Errors
-    /// If a file cannot be read, or if it is damaged.
+    ///
+    /// If a file cannot be read or is damaged.
     pub fn snapshot(
         &self,
         name: &str,
@@ -112,11 +113,12 @@ impl Load<'_> {
         self.read_into(Target::new(self, name, now), extras)
     }
 
-    /// The content of the snapshot `name`, with which a stream begins: expired keys are kept, because the stream says
-    /// when they go. `None` if the load was stopped.
+    /// The content of the snapshot `name` with which a stream begins. Expired keys are kept, because the stream deletes
+    /// them. `None` if the load was stopped.
     ///
     /// # Errors
-    /// If the file cannot be read, or if it is damaged.
+    ///
+    /// If the file cannot be read or is damaged.
     pub fn beginning(&self, name: &str, extras: &mut dyn Extras) -> Result<Option<Loaded>, Error> {
         let now = self.clock.now_ms() as UnixMs;
         self.read_into(Target::of_stream(self, name, now), extras)
@@ -127,7 +129,7 @@ impl Load<'_> {
         let read = self.read_snapshot(target.name, &mut others);
         let (superseded_aof, stream_db) = (others.superseded_aof, others.stream_db);
         let stream = others.stream_id.zip(others.stream_offset);
-        // There may have been nobody any more to send what comes.
+        // The sender may have been gone already.
         if self.is_stopped() {
             return Ok(None);
         }
@@ -158,13 +160,13 @@ impl Load<'_> {
     }
 }
 
-/// What a snapshot contains in addition to keys.
+/// The parts of a snapshot that are not keys.
 pub(crate) struct Others<'a, 'e> {
     pub(crate) target: &'a Target<'a>,
     pub(crate) extras: &'e mut dyn Extras,
     /// The state of the append-only file that it supersedes.
     pub(crate) superseded_aof: Option<String>,
-    /// The database that is selected in the stream that continues from it.
+    /// The database selected in the stream that continues from it.
     pub(crate) stream_db: Option<u32>,
     /// The id of that stream, and the offset at which it continues.
     stream_id: Option<StreamId>,
@@ -174,13 +176,13 @@ pub(crate) struct Others<'a, 'e> {
 /// The id of a stream: forty hexadecimal digits.
 pub type StreamId = [u8; 40];
 
-/// The field with the database that is selected in the stream that continues from a snapshot.
+/// The name of the field with the database selected in the stream that continues from a snapshot.
 pub const STREAM_DB_AUX: &str = "repl-stream-db";
-/// The field that says that a queue is paused: the number of its database, a space, and its key.
+/// The name of the field that marks a queue as paused. It contains the number of its database, a space, and its key.
 pub const PAUSED_AUX: &str = "darter-paused";
-/// The field with the id of that stream.
+/// The name of the field with the id of that stream.
 pub const STREAM_ID_AUX: &str = "repl-id";
-/// The field with the offset at which that stream continues.
+/// The name of the field with the offset at which that stream continues.
 pub const STREAM_OFFSET_AUX: &str = "repl-offset";
 
 impl<'a, 'e> Others<'a, 'e> {
@@ -188,7 +190,7 @@ impl<'a, 'e> Others<'a, 'e> {
         Others { target, extras, superseded_aof: None, stream_db: None, stream_id: None, stream_offset: None }
     }
 
-    /// Reads a whole file, with other threads if there are some; returns where it ends.
+    /// Reads a whole file, with other threads if there are some. Returns its end.
     pub(crate) fn read_file(&mut self, file: Counted) -> Result<u64, rdb::Error> {
         match self.target.load.thread_count {
             0 => self.read_alone(file),

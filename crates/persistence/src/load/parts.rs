@@ -1,4 +1,4 @@
-//! Reads a snapshot in Darter's own format: the manifest, and then its parts, each by the next thread that is free.
+//! Reads a snapshot in Darter's own format: the manifest, and then its parts. The next idle thread reads the next part.
 
 use std::io::Read;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use super::{Counted, Others, Target, on_heap_to_serve};
 use crate::error::Error;
 use crate::names::part_name;
 
-/// What loaders share.
+/// The state that loaders share.
 struct Parts<'a> {
     target: &'a Target<'a>,
     manifest: Manifest,
@@ -22,7 +22,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Reads parts while there are any.
+    /// Reads parts until none is left.
     fn work(&self) -> Result<(), Error> {
         while let Some(part) = self.manifest.parts.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             if self.has_failed.load(Ordering::Relaxed) {
@@ -51,7 +51,7 @@ impl Parts<'_> {
 }
 
 impl Others<'_, '_> {
-    /// Reads all parts that the manifest in `file` lists, together with the helping threads.
+    /// Reads all parts that the manifest in `file` lists, together with the other threads.
     pub(super) fn read_parts(&mut self, file: Counted) -> Result<(), Error> {
         let target = self.target;
         let mut text = Vec::new();

@@ -6,9 +6,9 @@
 //!           (where do items end?)     └──▶ loader                    ┘
 //! ```
 //!
-//! The calling thread goes over the file, without decoding values, and cuts it between items into pieces, which the
-//! loaders take when they are free. A piece that would become long because of a long value is handed over at once, and
-//! the rest of it while the loader reads, so memory is bounded. The checksum of each piece is computed by its loader.
+//! The calling thread goes over the file without decoding values. It cuts the file between items into pieces, which the
+//! loaders take when they are idle. A piece with a long value is handed over before it is complete, and the rest
+//! follows while the loader reads, so memory is bounded. The loader of a piece computes its checksum.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use rdb::{Checksum, Family, FileReader, Item, Why};
 use super::{Counted, Others, Target, on_heap_to_serve};
 use crate::tuning::Tuning;
 
-/// Pieces that wait for each loader; also parts of a piece that wait for its loader.
+/// Pieces that wait for each loader. Also the parts of a piece that wait for its loader.
 const WAITING_MAX: usize = 2;
 
 /// Whole items of a file.
@@ -30,9 +30,9 @@ struct Piece {
     db: usize,
     family: Family,
     bytes: Vec<u8>,
-    /// How much of the bytes was read.
+    /// The bytes that were read.
     at: usize,
-    /// The source of the rest; its last part is empty.
+    /// The source of the rest. Its last part is empty.
     rest: Option<Receiver<Vec<u8>>>,
 }
 
@@ -41,7 +41,7 @@ impl Read for Piece {
         if self.at == self.bytes.len()
             && let Some(rest) = &self.rest
         {
-            // The cutter has an error then.
+            // In this case the cutter has an error.
             self.bytes = rest.recv().map_err(|_| io::ErrorKind::UnexpectedEof)?;
             self.at = 0;
             if self.bytes.is_empty() {
@@ -60,19 +60,19 @@ struct Cutter<'a> {
     tuning: Tuning,
     /// `None` at the end, which ends the loaders.
     pieces: Option<SyncSender<Piece>>,
-    /// Everything that is being read belongs to one value.
+    /// Whether all bytes that are being read belong to one value.
     is_amid_value: bool,
     /// The bytes from `offset` on that have not been handed over.
     bytes: Vec<u8>,
     offset: u64,
     db: usize,
     family: Family,
-    /// Where the next part of an incomplete piece goes.
+    /// The receiver of the next part of an incomplete piece.
     rest: Option<SyncSender<Vec<u8>>>,
 }
 
 impl Read for Cutter<'_> {
-    /// What was read before was looked at.
+    /// The bytes read before have been examined.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.is_amid_value && self.bytes.len() >= self.tuning.piece_bytes_max {
             self.hand_over(self.bytes.len(), true)?;
@@ -84,7 +84,7 @@ impl Read for Cutter<'_> {
 }
 
 impl Cutter<'_> {
-    /// An item ends at `offset`, after which keys belong to the database `db`.
+    /// Notes that an item ends at `offset`, after which keys belong to the database `db`.
     fn note_end(&mut self, offset: u64, db: usize, is_last: bool) -> io::Result<()> {
         assert!(offset >= self.offset, "items end in the order in which they begin");
         let count = (offset - self.offset) as usize;
@@ -98,7 +98,7 @@ impl Cutter<'_> {
         Ok(())
     }
 
-    /// Hands the first bytes to a loader; `is_open` if more belongs to the piece.
+    /// Hands the first bytes to a loader. `is_open` if more of the piece follows.
     fn hand_over(&mut self, count: usize, is_open: bool) -> io::Result<()> {
         assert!(count <= self.bytes.len(), "only what was read is handed over");
         let left = self.bytes.split_off(count);
@@ -122,7 +122,7 @@ impl Cutter<'_> {
     }
 }
 
-/// What the loaders of a file share.
+/// The state that the loaders of a file share.
 struct Loaders<'a> {
     target: &'a Target<'a>,
     pieces: Arc<Mutex<Receiver<Piece>>>,
@@ -131,7 +131,7 @@ struct Loaders<'a> {
 }
 
 impl Loaders<'_> {
-    /// Loads pieces while there are any; returns their offsets and checksums.
+    /// Loads pieces until none is left. Returns their offsets and checksums.
     fn work(self) -> Result<Vec<(u64, Checksum)>, rdb::Error> {
         let mut sums = Vec::new();
         loop {
@@ -154,14 +154,14 @@ impl Loaders<'_> {
     fn load(&self, piece: Piece) -> Result<(u64, Checksum), rdb::Error> {
         let (offset, db, family) = (piece.offset, piece.db, piece.family);
         let mut part = FileReader::of_part(piece, offset, self.sums).of_family(family);
-        // The cutter sees to what is no key.
+        // The cutter handles items that are not keys.
         self.target.take_items(&mut part, db, &mut |_| Ok(()))?;
         Ok((offset, part.sum(offset)))
     }
 }
 
 impl Others<'_, '_> {
-    /// Reads a whole file with this many loaders; returns where it ends.
+    /// Reads a whole file with this many loaders. Returns its end.
     pub(super) fn read_with(&mut self, loader_count: usize, file: Counted) -> Result<u64, rdb::Error> {
         let sums = self.target.load.has_checksum;
         let (pieces, received) = sync_channel(WAITING_MAX * loader_count);
@@ -185,7 +185,7 @@ impl Others<'_, '_> {
                     scope.spawn(|| on_heap_to_serve(|| loaders.work()))
                 })
                 .collect();
-            // When no loader is left there is nobody to send to.
+            // When no loader is left, the cutter cannot send.
             drop(received);
             let cut = self.cut(cutter, &has_failed);
             let join =
@@ -197,12 +197,13 @@ impl Others<'_, '_> {
         for loaded in loaded {
             match loaded {
                 Ok(sums) => all_sums.extend(sums),
-                // It got no more because the cutter has an error.
+                // The loader lacks bytes because the cutter has an error.
                 Err(rdb::Error { why: Why::Io(_), .. }) => {}
                 Err(error) => errors.push(error),
             }
         }
-        // What comes first in the file; the cutter, which is ahead of all, may have stopped because of it.
+        // The first error in the file counts. The cutter, which is ahead of all loaders, may have stopped because of
+        // it.
         if let Some(error) = errors.into_iter().min_by_key(|error| error.offset) {
             return Err(error);
         }
@@ -214,8 +215,8 @@ impl Others<'_, '_> {
         Ok(file.offset())
     }
 
-    /// Goes over the file and cuts it. Returns how much was read, with the checksum of the head, or `None` if the load
-    /// was stopped or a loader failed.
+    /// Goes over the file and cuts it. Returns the length and the checksum of the head, or `None` if the load was
+    /// stopped or a loader failed.
     fn cut<'c>(
         &mut self,
         cutter: Cutter<'c>,
@@ -231,13 +232,14 @@ impl Others<'_, '_> {
         let mut border = head_end;
         let cut = self.cut_items(&mut file, &mut border, has_failed);
         if cut.is_err() && border >= file.source_mut().offset {
-            // There may be something wrong in what comes before.
+            // There may be an error in an earlier part.
             let _ = file.source_mut().note_end(border, 0, true);
         }
         Ok(cut?.then_some((file, head)))
     }
 
-    /// The same from the first item on; `border` is where the last one begins. False if it was ended.
+    /// Cuts the file from the first item on. `border` is the beginning of the last item. Returns false if the load was
+    /// ended.
     fn cut_items(
         &mut self,
         file: &mut FileReader<Cutter>,

@@ -1,4 +1,4 @@
-//! Databases into which keys are loaded, possibly by several threads, with a lock for each shard.
+//! Collects loaded keys in databases, with a lock for each shard because several threads may load.
 
 use std::collections::VecDeque;
 use std::io::{self, Chain, Cursor, Read};
@@ -33,13 +33,13 @@ pub(crate) struct Target<'a> {
     /// The name of the file.
     pub(crate) name: &'a str,
     now: UnixMs,
-    /// Expired keys are kept, because commands follow that say when they go.
+    /// Whether expired keys are kept, because commands follow that delete them.
     keeps_due: bool,
-    /// By shard, then by number.
+    /// The databases, by shard and then by number.
     dbs: Vec<Mutex<Dbs>>,
     key_count: AtomicU64,
     expired_count: AtomicU64,
-    /// When the next line of the log is due.
+    /// The time of the next line in the log.
     next_ms: AtomicU64,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Target<'a> {
         Target { load, name, now, keeps_due: false, dbs, key_count, expired_count, next_ms }
     }
 
-    /// The same for a file that commands continue: expired keys stay, because a command may extend their time.
+    /// Creates a target for a file that commands continue. Expired keys stay, because a command may extend their time.
     pub(crate) fn of_stream(load: &'a Load<'a>, name: &'a str, now: UnixMs) -> Target<'a> {
         Target { keeps_due: true, ..Target::new(load, name, now) }
     }
@@ -79,13 +79,13 @@ impl<'a> Target<'a> {
         self.load.is_stopped()
     }
 
-    /// This many more bytes were read; logs the progress now and then.
+    /// Notes that this many more bytes were read. Logs the progress at intervals.
     pub(crate) fn note_read(&self, bytes: u64) {
         let progress = self.load.progress;
         progress.loaded_bytes.fetch_add(bytes, Ordering::Relaxed);
         let (now_ms, due_ms) = (self.load.clock.monotonic_ms(), self.next_ms.load(Ordering::Relaxed));
         let next_ms = now_ms + PROGRESS_MS;
-        // One of the threads does it.
+        // One of the threads logs it.
         if now_ms >= due_ms
             && self.next_ms.compare_exchange(due_ms, next_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
@@ -140,7 +140,7 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Fails if too much memory is in use; `offset` is the position in the file.
+    /// Fails if too much memory is in use. `offset` is the position in the file.
     fn look_at_memory(&self, offset: u64) -> Result<(), rdb::Error> {
         let (bytes, max) = (heap::allocated_bytes(), self.load.memory_bytes_max);
         if bytes <= max {
@@ -155,7 +155,7 @@ impl<'a> Target<'a> {
         self.dbs[shard.index()].lock().expect("nobody panicked").exchange(dbs);
     }
 
-    /// A queue is paused; the field contains its database and key.
+    /// Pauses a queue. The field contains its database and key.
     pub(crate) fn pause(&self, field: &[u8]) {
         let mut words = field.splitn(2, |byte| *byte == b' ');
         let db = words.next().and_then(ds::num::parse_i64).and_then(|db| usize::try_from(db).ok());
@@ -189,7 +189,7 @@ impl<'a> Target<'a> {
         loaded
     }
 
-    /// The database of this number; `offset` is its position in the file.
+    /// The database of this number. `offset` is its position in the file.
     pub(crate) fn database(&self, number: u64, offset: u64) -> Result<usize, rdb::Error> {
         if number >= u64::from(self.load.db_count) {
             let why = Why::Corrupt(NO_SUCH_DB);
@@ -208,7 +208,7 @@ impl<'a> Target<'a> {
         let mut builder = Builder::new(item.value_type.kind(), self.load.config);
         let read = file.value(item.value_type, &mut |part| builder.add(part));
         read.map_err(|error| error.in_value_of(&item.key))?;
-        // Redis could write collections without elements, and leaves them out, too.
+        // Redis could once write collections without elements, and leaves them out when it loads, too.
         let Some(value) = builder.finish() else { return Ok(None) };
         let is_due =
             || item.expiry_ms.is_some_and(|expiry| expiry < self.now) || value.lend().is_due(self.now);
@@ -265,7 +265,7 @@ struct Entry {
     value: Value,
 }
 
-/// A file that counts how much was read.
+/// A file that counts the bytes that were read.
 pub(crate) struct Counted<'a> {
     /// Its first bytes, which were inspected before, and the rest.
     source: Chain<Cursor<Vec<u8>>, DiskReader>,
@@ -277,7 +277,7 @@ impl<'a> Counted<'a> {
         Counted::behind(Cursor::default(), file, target)
     }
 
-    /// The same for a file of which `head` was read.
+    /// Creates one for a file whose `head` was read before.
     pub(crate) fn behind(head: Cursor<Vec<u8>>, file: DiskReader, target: &'a Target<'a>) -> Counted<'a> {
         Counted { source: head.chain(file), target }
     }

@@ -20,7 +20,7 @@ pub(super) struct Applier<'s> {
 }
 
 impl Applier<'_> {
-    /// Runs the steps of its group; ends early if others have failed.
+    /// Runs the steps of its group. Ends early if another group has failed.
     pub(super) fn apply(&mut self, dealt: &Dealt, has_failed: &dyn Fn() -> bool) -> Result<(), Error> {
         let list = &dealt.lists[self.group];
         let step_at = |index: usize| list.get(index).map(|place| &dealt.steps[*place as usize]);
@@ -52,7 +52,7 @@ impl Applier<'_> {
         ran.map_err(|why| dealt.error(step, why))
     }
 
-    /// A step that needs shards of several groups: the last group to arrive has all of them, and runs it.
+    /// Runs a step that needs shards of several groups: the last group to arrive gets all of them and runs it.
     fn meet(&mut self, dealt: &Dealt, step: &Step, has_failed: &dyn Fn() -> bool) -> Result<(), Error> {
         let meeting = step.meeting.as_ref().expect("several groups need it");
         let (own, group_count) = (self.group, self.group_count);
@@ -71,7 +71,7 @@ impl Applier<'_> {
     }
 }
 
-/// Runs the steps of a batch that change the libraries of functions; no other step depends on these.
+/// Runs the steps of a batch that change the libraries of functions. No other step depends on these.
 pub(super) fn change_libraries(dealt: &Dealt, table: &Table, extras: &mut dyn Extras) -> Result<(), Error> {
     for place in &dealt.libraries {
         let step = &dealt.steps[*place as usize];

@@ -6,13 +6,13 @@
 //! ```
 //!
 //! Each worker has the shards of one group, and applies the lists of that group in order. If its next list is not
-//! ready, it deals a batch that nobody has dealt yet; if there is none, it sleeps. At most [`UNDER_WAY_MAX`] batches
-//! for each worker are in memory, and after a large batch nothing is read until it has been applied.
+//! ready, it deals the next batch. If there is no such batch, it sleeps. At most [`UNDER_WAY_MAX`] batches for each
+//! worker are in memory. After a large batch, nothing is read until it has been applied.
 //!
-//! A step that needs several groups is in the list of each, with a [`Meeting`]: each worker that reaches it leaves the
+//! A step that needs several groups is in the list of each, with a [`Meeting`]. Each worker that reaches it leaves the
 //! shards that the step needs, and the last one enters all of them and runs it. All lists have the same order, so there
-//! is no circular wait: for the first step in the stream that is waited for, all workers are ahead of everything before
-//! it, and its batch has been dealt.
+//! is no circular wait: consider the first step in the stream that workers wait for. All of them are ahead of
+//! everything before it, and its batch has been dealt.
 //!
 //! The caller also changes the libraries of functions, batch after batch.
 
@@ -31,11 +31,11 @@ use crate::error::Error;
 use crate::load::{Extras, on_heap_to_serve};
 use crate::runner::{Runner, Stage};
 
-/// After a larger batch nothing is read until it has been applied.
+/// After a batch larger than this, nothing is read until it has been applied.
 const LARGE_BYTES: usize = 4 * 1024 * 1024;
-/// How often a thread checks a meeting before it sleeps.
+/// The number of checks of a meeting before a thread sleeps.
 const SPINS_MAX: u32 = 200;
-/// How long it sleeps there before it checks whether others have failed.
+/// The time that it sleeps there before it checks whether another group has failed.
 const FAILURE_LOOK: Duration = Duration::from_millis(20);
 
 /// Brings groups together for a step that needs shards of each.
@@ -48,7 +48,7 @@ pub(super) struct Meeting {
 }
 
 impl Meeting {
-    /// A meeting of this many groups, which together have these shards, ascending.
+    /// Creates a meeting of this many groups, which together have these shards, ascending.
     pub(super) fn new(group_count: usize, ids: SmallVec<[ShardId; 8]>) -> Meeting {
         assert!(ids.is_sorted(), "they are looked for");
         let (arrived, is_over, ended) = (Mutex::new(0), AtomicBool::new(false), Condvar::new());
@@ -63,7 +63,7 @@ impl Meeting {
         self.ids.binary_search(&id).is_ok()
     }
 
-    /// A group arrives; true if it is the last one. All others leave their shards first.
+    /// Lets a group arrive. Returns true if it is the last one. All others leave their shards first.
     pub(super) fn arrive(&self, leave: impl FnOnce()) -> bool {
         let mut arrived = lock(&self.arrived);
         *arrived += 1;
@@ -75,7 +75,7 @@ impl Meeting {
         false
     }
 
-    /// The last one has run the step.
+    /// Ends the meeting: the last one has run the step.
     pub(super) fn end(&self) {
         let arrived = lock(&self.arrived);
         self.is_over.store(true, Ordering::Release);
@@ -83,7 +83,7 @@ impl Meeting {
         self.ended.notify_all();
     }
 
-    /// Waits for that; false if others have failed, so that it may never happen.
+    /// Waits for the end. Returns false if another group has failed, so that the end may never come.
     pub(super) fn wait(&self, has_failed: &dyn Fn() -> bool) -> bool {
         for _ in 0..SPINS_MAX {
             if self.is_over.load(Ordering::Acquire) {
@@ -103,11 +103,11 @@ impl Meeting {
     }
 }
 
-/// What the caller and the workers share.
+/// The state that the caller and the workers share.
 struct Crew {
     state: Mutex<State>,
     changed: Condvar,
-    /// Nothing more is to be done.
+    /// Whether all work is over.
     is_over: AtomicBool,
 }
 
@@ -121,7 +121,7 @@ struct State {
     applied: Vec<u64>,
     /// The number of keys, by group.
     key_counts: Vec<u64>,
-    /// No more batches will come.
+    /// Whether no more batches follow.
     is_ended: bool,
     /// The first error.
     error: Option<Error>,
@@ -139,7 +139,7 @@ enum Work {
     Apply(Arc<Dealt>),
 }
 
-/// Applies everything with this many workers; returns the database that is selected at the end, if known.
+/// Applies everything with this many workers. Returns the database selected at the end, if known.
 pub(super) fn apply_with(
     worker_count: usize,
     mut input: Input<'_>,
@@ -164,7 +164,7 @@ pub(super) fn apply_with(
             .map(|group| {
                 let crew = &crew;
                 let work = move || {
-                    // Whoever waits for a worker that has panicked waits no longer.
+                    // A worker that panics ends the waiting of all others.
                     let _end = EndOnPanic(crew);
                     let runner = Runner::new(stage, table, |id| group_of(id, worker_count) == group);
                     let mut applier = Applier { runner, table, group, group_count: worker_count };
@@ -183,7 +183,7 @@ pub(super) fn apply_with(
         read
     });
     let state = crew.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // What a worker found stands before what the caller found later.
+    // The error of a worker precedes one that the caller found later.
     state.error.map_or(read, Err)
 }
 
@@ -210,8 +210,8 @@ impl Crew {
         self.changed.notify_all();
     }
 
-    /// Reads batches, and removes those that all have applied, to the end; returns the database that is selected there,
-    /// if known.
+    /// Reads batches to the end, and removes those that all groups have applied. Returns the database selected at the
+    /// end, if known.
     fn feed(
         &self,
         input: &mut Input<'_>,

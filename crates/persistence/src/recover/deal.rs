@@ -1,6 +1,6 @@
 //! Parses the commands of slices, and deals them out to groups of shards.
 //!
-//! Commands are not copied: a [`Step`] says where its words are in the payload of its slice.
+//! Commands are not copied: a [`Step`] has the positions of its words in the payload of its slice.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Batch {
         self.bytes
     }
 
-    /// Whether it has this many bytes. Slices without commands count as well, because they take memory.
+    /// Whether it has this many bytes. Slices without commands count, too, because they take memory.
     pub(super) fn has(&self, bytes: usize) -> bool {
         self.bytes + self.slices.len() * size_of::<FoundSlice>() >= bytes
     }
@@ -50,11 +50,11 @@ impl Batch {
     }
 }
 
-/// A command that is to be run.
+/// A command to run.
 pub(super) struct Step {
     pub(super) command: CommandId,
     pub(super) db: u32,
-    /// Where its only key is, if it has just one, and which word that is.
+    /// The word that is its only key, if it has just one, and where that key is.
     pub(super) key: Option<(usize, (ShardId, u64))>,
     /// The index of its slice in the batch.
     slice: u32,
@@ -65,7 +65,7 @@ pub(super) struct Step {
     pub(super) meeting: Option<Arc<Meeting>>,
 }
 
-/// What is wrong with a command or a slice.
+/// An error in a command or a slice.
 pub(super) struct Failure {
     /// The name of the command, for people.
     pub(super) command: Option<String>,
@@ -90,13 +90,13 @@ impl Failure {
 pub(super) struct Dealt {
     batch: Batch,
     pub(super) steps: Vec<Step>,
-    /// Where the words of the steps are in their slices.
+    /// The positions of the steps' words in their slices.
     words: Vec<Range<usize>>,
     /// For each group the indexes of its steps.
     pub(super) lists: Vec<Vec<u32>>,
     /// Steps that change the libraries of functions.
     pub(super) libraries: Vec<u32>,
-    /// The database that is selected at the end; `None` if unknown.
+    /// The database selected at the end. `None` if unknown.
     pub(super) selected: Option<u32>,
 }
 
@@ -117,7 +117,7 @@ impl Dealt {
         self.words[step.words.clone()].iter().map(|word| &payload[word.clone()]).collect()
     }
 
-    /// When a step was originally run, in milliseconds since 1970.
+    /// The original time of a step, in milliseconds since 1970.
     pub(super) fn unix_ms(&self, step: &Step) -> u64 {
         self.batch.slices[step.slice as usize].unix_ms
     }
@@ -144,7 +144,7 @@ pub(super) struct Dealer<'a> {
 impl Dealer<'_> {
     pub(super) fn deal(&self, batch: Batch) -> Result<Dealt, Error> {
         let mut lists: Vec<Vec<u32>> = (0..self.group_count).map(|_| Vec::new()).collect();
-        // So many if commands are of the usual length: then memory is asked for once.
+        // This estimate, for commands of the usual length, makes one allocation enough.
         let step_count = batch.bytes / USUAL_BYTES + 1;
         lists.iter_mut().for_each(|list| list.reserve(step_count / self.group_count + 1));
         let (steps, words) = (Vec::with_capacity(step_count), Vec::with_capacity(step_count * 3));
@@ -166,7 +166,7 @@ impl Dealer<'_> {
         Ok(dealt)
     }
 
-    /// Deals the commands of one slice, before which `db` is selected; returns the database after it. Positions in
+    /// Deals the commands of one slice, before which `db` is selected. Returns the database after it. Positions in
     /// errors are relative to the slice.
     fn deal_slice(
         &self,
@@ -187,7 +187,7 @@ impl Dealer<'_> {
         }
         let mut offset = 0;
         let mut multi_at = None;
-        // In a copy of another stream newlines stand between commands, and in the place of what came to nothing.
+        // In a copy of another stream, newlines stand between commands and replace commands that failed.
         while let Some(start) = (offset..payload.len()).find(|at| payload[*at] != b'\n') {
             offset = start;
             let first_word = dealt.words.len();
@@ -280,7 +280,7 @@ impl Dealer<'_> {
     }
 }
 
-/// Checks that the database before a slice, as the slice says it, is the one that earlier slices have selected.
+/// Checks that the database that a slice names as selected before it is the one that earlier slices have selected.
 fn check_selected(before: Option<u32>, said: Option<u32>) -> Result<(), String> {
     match (before, said) {
         (Some(before), Some(said)) if before != said => {
@@ -295,7 +295,7 @@ pub(super) fn group_of(id: ShardId, group_count: usize) -> usize {
     id.index() % group_count
 }
 
-/// Reads the command that begins at `offset`: appends where its words are, and returns where it ends.
+/// Reads the command that begins at `offset`. Appends the positions of its words, and returns its end.
 fn read_command(payload: &[u8], offset: usize, words: &mut Vec<Range<usize>>) -> Result<usize, &'static str> {
     let (count, mut at) = read_number(payload, offset, b'*')?;
     if count == 0 {
@@ -315,7 +315,7 @@ fn read_command(payload: &[u8], offset: usize, words: &mut Vec<Range<usize>>) ->
     Ok(at)
 }
 
-/// Reads a line of `sign` and a number; returns the number, and where the line ends.
+/// Reads a line that consists of `sign` and a number. Returns the number and the end of the line.
 #[inline]
 fn read_number(payload: &[u8], offset: usize, sign: u8) -> Result<(usize, usize), &'static str> {
     const NO_COMMAND: &str = "this is not a command";

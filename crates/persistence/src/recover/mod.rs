@@ -1,4 +1,4 @@
-//! Recovery: the base of a journal is loaded like any snapshot, and its slices are applied, in order, each once and as a whole.
+//! Recovers a journal: loads its base like any snapshot and applies its slices, in order, each once and as a whole.
 //!
 //! ```text
 //!                     ┌─ batch ─▶ deal.rs ─▶ lists, one for each group of shards ─▶ apply.rs ─┐
@@ -7,15 +7,15 @@
 //! ```
 //!
 //! Consecutive slices form a *batch*. Dealing a batch parses its commands, without copying them, and lists them by the
-//! group of shards that they need. A single thread does all of this, with one group. Otherwise there are as many groups
-//! as threads (`crew.rs`): each thread takes the lists of its group in the order of the stream, and deals batches when
-//! it has none.
+//! group of shards that they need. A single thread does all of this with one group. Otherwise there are as many groups
+//! as threads (`crew.rs`): each thread applies the lists of its group in the order of the stream, and deals batches
+//! when it has no list to apply.
 //!
-//! The start fails unless: slices continue each other, in number and position; no slice ends inside a transaction; the
-//! database of a slice is the one that the slice before left selected; every command is known and succeeds. Commands of
-//! a transaction run one by one, because nobody reads.
+//! The start fails unless all of this holds: slices continue each other, in number and position; no slice ends inside a
+//! transaction; each slice names the database that the slice before left selected; every command is known and succeeds.
+//! Commands of a transaction run one by one, because the data have no readers yet.
 //!
-//! Not here: reading slices from files (`journal`), running a command (`runner.rs`), and what comes after the last
+//! Not here: reading slices from files (`journal`), running a command (`runner.rs`), and the steps after the last
 //! slice.
 
 mod apply;
@@ -37,10 +37,10 @@ use deal::{Batch, Dealer, Failure};
 /// Batches in progress at the same time, for each thread.
 const UNDER_WAY_MAX: usize = 4;
 
-/// What is to be loaded from a journal, and how its commands are run.
+/// A journal to load, and the rules for its commands.
 #[derive(Clone, Copy)]
 pub struct Recovery<'a> {
-    /// For people: the folder.
+    /// The folder, for messages.
     pub name: &'a str,
     /// The base, in the folder of the load's [`Names`](crate::Names); `None` if the slices begin without data.
     pub base: Option<&'a str>,
@@ -61,21 +61,22 @@ pub struct Recovery<'a> {
 pub struct FoundSlice {
     /// The slice.
     pub slice: Slice,
-    /// When it was written, in milliseconds since 1970; 0 if unknown.
+    /// The time at which it was written, in milliseconds since 1970. 0 if unknown.
     pub unix_ms: u64,
     /// The path of its file.
     pub file: Arc<str>,
 }
 
-/// Returns slices, one after the other, until there are no more; an error is a line for people.
+/// Returns slices, one after the other, until none is left. An error is a line for people.
 pub(crate) type Source<'a> = dyn FnMut() -> Result<Option<FoundSlice>, String> + 'a;
 
 impl Load<'_> {
-    /// The content of a journal: its base and then everything from `slices`; `None` if the load was stopped.
+    /// The content of a journal: its base and everything from `slices`. `None` if the load was stopped.
     ///
     /// # Errors
-    /// If the base is not complete, if the slices do not continue it and each other, or if a command cannot be run. Nothing is
-    /// loaded then.
+    ///
+    /// If the base is not complete, if the slices do not continue it and each other, or if a command cannot be run.
+    /// Nothing is loaded then.
     pub fn journal(
         &self,
         recovery: &Recovery<'_>,
@@ -115,14 +116,14 @@ impl Load<'_> {
     }
 }
 
-/// Slices as they come; each is checked to continue the one before.
+/// Slices as they arrive. Each is checked to continue the one before.
 struct Input<'a> {
     recovery: &'a Recovery<'a>,
     stage: &'a Stage<'a>,
     source: &'a mut Source<'a>,
     /// The number of the last slice.
     slice: u64,
-    /// Where the next one begins.
+    /// The position at which the next one begins.
     position: u64,
     is_ended: bool,
 }
@@ -145,7 +146,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The next batch; `None` at the end, or if the load was stopped.
+    /// The next batch. `None` at the end, or if the load was stopped.
     fn next_batch(&mut self) -> Result<Option<Batch>, Error> {
         let mut batch = Batch::default();
         let enough = self.stage.target.load.tuning.piece_bytes_min;
@@ -159,7 +160,7 @@ impl<'a> Input<'a> {
         Ok((!batch.is_empty()).then_some(batch))
     }
 
-    /// Nothing is applied twice, and nothing is skipped.
+    /// Checks that no slice is applied twice and none is skipped.
     fn check(&mut self, found: FoundSlice) -> Result<FoundSlice, Error> {
         let slice = &found.slice;
         let why = if self.slice.checked_add(1) != Some(slice.number) {
@@ -177,7 +178,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Applies everything on this thread; returns the database that is selected at the end, if known.
+/// Applies everything on this thread. Returns the database selected at the end, if known.
 fn apply_alone(mut input: Input<'_>, extras: &mut dyn Extras) -> Result<Option<u32>, Error> {
     let (stage, table) = (input.stage, input.recovery.table);
     let dealer = input.dealer(1);

@@ -7,10 +7,10 @@ use super::{LINE_BYTES_MAX, LinkState};
 /// How much of what a primary said is shown.
 const SHOWN_BYTES_MAX: usize = 128;
 
-/// Why a link ends. What the primary said is shown with escapes.
+/// The reason why a link ends. Words of the primary are shown with escapes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// Nothing arrived for too long.
+    /// Nothing arrived for longer than the limit.
     #[error("the primary was silent for more than {timeout_ms} ms (state {})", .state.name())]
     Silent {
         /// The state of the link.
@@ -39,10 +39,10 @@ pub enum LinkError {
     /// `+FULLRESYNC` or `+CONTINUE` with malformed arguments.
     #[error("Master replied to PSYNC with wrong syntax: {0}")]
     Psync(String),
-    /// An error instead of the snapshot.
+    /// The primary sent an error instead of the snapshot.
     #[error("MASTER aborted replication with an error: {0}")]
     Aborted(String),
-    /// Something else in place of the snapshot.
+    /// The primary sent something else in place of the snapshot.
     #[error(
         "Bad protocol from MASTER, the first byte is not '$' (we received '{0}'), are you sure the host and port are right?"
     )]
@@ -59,14 +59,14 @@ pub enum LinkError {
     /// The stream contains something that is not a command.
     #[error("Protocol error from master at offset {offset}: {error}")]
     Stream {
-        /// Where the error begins, or the command that contains it.
+        /// The position of the error, or of the command that contains it.
         offset: u64,
-        /// What is wrong.
+        /// The error.
         error: ProtocolError,
     },
 }
 
-/// What a primary said, for the log.
+/// Words of a primary, for the log.
 pub(super) fn shown(line: &[u8]) -> String {
     line[..line.len().min(SHOWN_BYTES_MAX)].escape_ascii().to_string()
 }

@@ -1,18 +1,18 @@
 //! Received bytes that have not been handled yet.
 
-/// A larger buffer is freed when it is empty, because a single command made it grow.
+/// An empty buffer that is larger than this is freed, because a single command made it grow.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// A line is too long.
 pub(super) struct LineTooLong;
 
-/// Received bytes, from the front of which some may be lent.
+/// Received bytes, some of which may be lent from the front.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
     /// Where the unhandled bytes begin.
     start: usize,
-    /// How many of those are lent.
+    /// The number of unhandled bytes that are lent.
     lent: usize,
 }
 
@@ -34,14 +34,14 @@ impl Input {
         self.rest().len()
     }
 
-    /// Lends this many bytes behind those that are lent.
+    /// Lends this many bytes after those that are lent.
     pub(super) fn lend(&mut self, length: usize) -> &[u8] {
         let start = self.start + self.lent;
         self.lent += length;
         &self.bytes[start..start + length]
     }
 
-    /// What is not lent.
+    /// The bytes that are not lent.
     pub(super) fn unlent(&self) -> &[u8] {
         &self.bytes[self.start + self.lent..]
     }
@@ -54,12 +54,12 @@ impl Input {
         &mut self.bytes[self.start..self.start + self.lent]
     }
 
-    /// Bytes lent behind the first `kept` ones were not handled.
+    /// Takes back lent bytes after the first `kept`, which were not handled.
     pub(super) fn take_back(&mut self, kept: usize) {
         self.lent = self.lent.min(kept);
     }
 
-    /// The lent bytes were handled; returns how many there were.
+    /// Removes the lent bytes, which were handled. Returns their number.
     pub(super) fn consume_lent(&mut self) -> usize {
         let lent = std::mem::take(&mut self.lent);
         self.consume(lent);

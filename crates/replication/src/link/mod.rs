@@ -1,12 +1,12 @@
 //! The replica's side of Redis' replication link, as a state machine without I/O or clock.
 //!
 //! ```text
-//!  connection ──bytes──▶ received ─▶ [ input ] ─▶ next ──▶ Event ──▶ whoever loads and runs
+//!  connection ──bytes──▶ received ─▶ [ input ] ─▶ next ──▶ Event ──▶ the owner, which loads and runs
 //!  connection ◀─bytes── take_output ◀─ handshake, ACKs, newlines
 //! ```
 //!
 //! A [`Link`] is one attempt: it begins while its connection is being made and ends with that connection. Its owner
-//! keeps what has to outlive it, the [`Position`] to resume from.
+//! keeps the [`Position`] to resume from, which outlives it.
 //!
 //! ```text
 //!  R PING                                        M +PONG
@@ -19,13 +19,13 @@
 //!
 //! Events are pulled: [`Link::next`] lends one at a time, and the next call says that the last one was handled. Pieces
 //! of the stream are lent one after the other, until [`Link::settle`] says that all of them were applied. So
-//! acknowledgements never claim what was not applied, `REPLCONF GETACK` is answered when it and everything before it
-//! was, and nothing is copied for those who run commands.
+//! acknowledgements never claim more than was applied, and `REPLCONF GETACK` is answered when everything up to it was.
+//! The owner runs commands without copying them.
 //!
 //! Invariants:
 //! - how the bytes were cut into reads makes no difference;
-//! - the input grows only by what is received: an owner that is behind should receive nothing for a while. While
-//!   [`Link::is_loading`] nothing is lent, and the stream waits in the input;
+//! - the input grows only by received bytes: an owner that is behind should receive nothing for a while. While
+//!   [`Link::is_loading`], nothing is lent and the stream waits in the input;
 //! - after an error the link is over.
 //!
 //! Not here: sockets, when to connect again, what happens to the data.
@@ -49,24 +49,25 @@ use self::handshake::Step;
 pub(crate) use self::handshake::{ANSWERS_BEHIND, READS_ALL};
 use self::input::{Input, LineTooLong};
 
-/// How often offsets are acknowledged, and the primary is told during loading that the replica lives.
+/// The interval of acknowledgements. During loading, the primary is told at this interval that the replica lives.
 const ACK_INTERVAL_MS: u64 = 1000;
-/// How soon if they have changed: whoever hands over waits for that with all writes held up.
+/// The interval if offsets have changed. A primary that hands over waits for them while all writes are held up.
 const NEW_ACK_INTERVAL_MS: u64 = 10;
-/// How soon as long as the stream has not begun behind a snapshot: a primary that was not done with sending takes no notice, and waits for the next.
+/// The interval until the stream has begun after a snapshot. A primary that has not finished sending ignores an
+/// acknowledgement and waits for the next.
 const FIRST_ACK_INTERVAL_MS: u64 = 100;
 /// The longest line of the handshake, its end included.
 const LINE_BYTES_MAX: usize = 1024;
-/// A snapshot has at least its magic, version and end.
+/// The smallest possible snapshot: its magic, version and end.
 const SNAPSHOT_BYTES_MIN: u64 = 10;
-/// No snapshot is larger: a pebibyte.
+/// The largest accepted snapshot: a pebibyte.
 const SNAPSHOT_BYTES_MAX: u64 = 1 << 50;
-/// No stream is longer: 4 EiB. What is counted from here on stays below the largest number, also of those that have a sign.
+/// The largest accepted offset: 4 EiB. Counting on from here cannot overflow, not even in signed numbers.
 const OFFSET_MAX: u64 = 1 << 62;
 /// Bytes of the mark that ends a snapshot of unknown length.
 const MARK_BYTES: usize = 40;
 
-/// The name of a history of changes: 40 characters.
+/// The id of a history of changes: 40 characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ReplicationId([u8; 40]);
 
@@ -77,7 +78,7 @@ impl fmt::Debug for ReplicationId {
 }
 
 impl ReplicationId {
-    /// The id that `text` is, if it is one.
+    /// Parses `text` as an id.
     pub fn parse(text: &[u8]) -> Option<ReplicationId> {
         let id = text.try_into().ok()?;
         text.iter().all(u8::is_ascii_alphanumeric).then_some(ReplicationId(id))
@@ -89,48 +90,50 @@ impl ReplicationId {
     }
 }
 
-/// A place in a history: how many bytes of its stream lie before.
+/// A place in a history: the number of bytes of its stream before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// Whose history.
+    /// The history's id.
     pub id: ReplicationId,
-    /// The bytes before.
+    /// The bytes before it.
     pub offset: u64,
 }
 
-/// What the link is told by settings.
+/// The settings of a link.
 #[derive(Clone, Debug)]
 pub struct LinkOptions {
     /// `masteruser` and `masterauth`.
     pub credentials: Option<Credentials>,
     /// The port that the primary shows for this replica.
     pub port: u16,
-    /// The address that the primary shows for this replica; without one it is that of the connection.
+    /// The address that the primary shows for this replica. `None`: that of the connection.
     pub address: Option<String>,
-    /// Where the data stand, if their history is known.
+    /// The position of the data, if their history is known.
     pub resume: Option<Position>,
-    /// What the primary is to put into the stream when it goes on there, so that it is known when everything before has come.
+    /// A mark that the primary puts into the stream where it continues. When the mark arrives, everything before it has
+    /// arrived.
     pub mark: Option<[u8; MARK_BYTES]>,
     /// Asks the other side to become the primary (`FAILOVER`).
     pub hands_over: bool,
-    /// It is to do so even if commands of the stream failed there.
+    /// Whether the other side must take over even if commands of the stream failed there.
     pub forces: bool,
-    /// A snapshot may take the place of the data. Otherwise the other side must continue from `resume`; anything else is an error.
+    /// Whether a snapshot may replace the data. Otherwise the other side must continue from `resume`; anything else is
+    /// an error.
     pub takes_snapshots: bool,
-    /// After how much silence the link is given up (`repl-timeout`).
+    /// The silence after which the link is given up (`repl-timeout`).
     pub timeout_ms: u64,
-    /// What a command of the stream may be.
+    /// Limits of a command in the stream.
     pub limits: Limits,
 }
 
-/// How far a replica has come.
+/// The progress of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
     /// There is no primary.
     None,
-    /// A connection is to be made.
+    /// The connection must be made.
     Connect,
-    /// It is being made.
+    /// The connection is being made.
     Connecting,
     /// The primary is asked for the stream.
     Handshake,
@@ -150,12 +153,12 @@ impl LinkState {
         LinkState::Connected,
     ];
 
-    /// The state with this number, in the order of their declaration.
+    /// The state with this number, in the order of declaration.
     pub(crate) fn of_number(number: u8) -> LinkState {
         LinkState::ALL[usize::from(number)]
     }
 
-    /// What ROLE calls it.
+    /// The name that ROLE shows.
     pub fn name(self) -> &'static str {
         match self {
             LinkState::None => "none",
@@ -168,50 +171,52 @@ impl LinkState {
     }
 }
 
-/// What comes over the link.
+/// An event on the link.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// The primary does not know an option of the handshake, which does not matter. For the log.
+    /// The primary does not know an option of the handshake. This does no harm and is only logged.
     NotUnderstood {
-        /// What it was told.
+        /// The option that it was told.
         option: &'static str,
         /// Its answer, with escapes.
         answer: String,
     },
-    /// The stream continues where the data stand. The history has this id from here on.
+    /// The stream continues at the position of the data. From here on, the history has this id.
     Continued(ReplicationId),
-    /// All data are replaced: a snapshot follows, which stands at this position. A primary that knows only `SYNC` says none.
+    /// A snapshot at this position follows and replaces all data. A primary that knows only `SYNC` names no position.
     FullSync(Option<Position>),
     /// The next bytes of the snapshot.
     Snapshot {
         /// At least one.
         bytes: &'a [u8],
-        /// How many follow, if the primary has said.
+        /// The bytes that follow, if the primary announced the length.
         left: Option<u64>,
     },
-    /// That was all of it. [`Link::begin_loading`] is to be called, and [`Link::loaded`] when it is in use.
+    /// The snapshot is complete. The owner must call [`Link::begin_loading`], and [`Link::loaded`] when the snapshot is
+    /// in use.
     SnapshotEnd,
     /// A piece of the stream.
     Stream {
-        /// What came, for the own log. It is part of what [`Link::lent`] returns.
+        /// Its bytes, for this server's own log. They are part of what [`Link::lent`] returns.
         bytes: &'a [u8],
-        /// Where the words of the command are in it. There is none in the newlines between commands, and in what was meant for the link itself.
+        /// Where the words of the command are in it. Newlines between commands have no words, nor do commands for the
+        /// link itself.
         words: SmallVec<[Range<usize>; 8]>,
-        /// The offset behind it; 0 is where an unknown history began.
+        /// The offset after it. 0 is where an unknown history began.
         end: u64,
     },
 }
 
-/// What the link expects next.
+/// The input that the link expects next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// That the connection is made.
+    /// The connection to be made.
     Connecting,
-    /// The answer to this.
+    /// The answer to this step.
     Handshake(Step),
     /// `$…`
     SnapshotHeader,
-    /// So many bytes of a snapshot.
+    /// This many bytes of a snapshot.
     Counted(u64),
     /// A snapshot up to this mark.
     Marked([u8; MARK_BYTES]),
@@ -229,30 +234,30 @@ pub struct Link {
     input: Input,
     parser: RequestParser,
     output: Vec<u8>,
-    /// What the stage is when the event that was lent is dealt with.
+    /// The stage after the event that was lent has been handled.
     stage_after: Option<Stage>,
-    /// The history that the stream is of, if the primary said.
+    /// The history of the stream, if the primary named it.
     id: Option<ReplicationId>,
-    /// Bytes of it before the input, which are applied.
+    /// The applied bytes of the stream before the input.
     offset: u64,
-    /// Everything before this is on disk; `None`: nothing is known to be, or is to be soon.
+    /// The offset up to which everything is on disk. `None`: not known, and not expected soon.
     durable_offset: Option<u64>,
     heard_ms: u64,
     said_ms: u64,
-    /// The offsets that were acknowledged last.
+    /// The offsets in the last acknowledgement.
     said_offset: u64,
     said_durable: Option<u64>,
-    /// Commands of the stream that failed here, which a primary that is a Darter is told.
+    /// Commands of the stream that failed here. A Darter primary is told.
     divergence: u64,
-    /// The primary has asked here, and so wants to know when everything before is on disk.
+    /// The offset at which the primary asked. It wants to know when everything before it is on disk.
     durable_wanted: u64,
-    /// Nothing has come behind the snapshot.
+    /// Whether nothing has come after the snapshot yet.
     awaits_stream: bool,
-    /// When the primary asked for the offset, in what is lent.
+    /// The time at which the primary asked for the offset, in the lent bytes.
     asked_ms: Option<u64>,
-    /// Where the mark ends in the stream, once it has come.
+    /// The end of the mark in the stream, once it has come.
     mark_end: Option<u64>,
-    /// Everything before the mark was applied, or none is expected.
+    /// Whether everything before the mark was applied, or no mark is expected.
     is_proven: bool,
 }
 
@@ -289,18 +294,18 @@ impl Link {
         self.begin_handshake();
     }
 
-    /// Bytes have come.
+    /// Adds received bytes.
     pub fn received(&mut self, bytes: &[u8], now_ms: u64) {
         self.heard_ms = now_ms;
         self.input.push(bytes);
     }
 
-    /// What is to be sent now.
+    /// Takes the bytes that must be sent now.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output)
     }
 
-    /// How far it has come.
+    /// Its progress.
     pub fn state(&self) -> LinkState {
         match self.stage {
             Stage::Connecting => LinkState::Connecting,
@@ -310,12 +315,13 @@ impl Link {
         }
     }
 
-    /// Whether a snapshot has come whole and [`Link::loaded`] is waited for.
+    /// Whether a snapshot has arrived completely and the link waits for [`Link::loaded`].
     pub fn is_loading(&self) -> bool {
         self.stage == Stage::Loading
     }
 
-    /// Whether what was applied has everything that the primary had when it went on with the stream, or the primary does not say when that is so.
+    /// Whether the applied part contains everything that the primary had when it continued the stream, or the primary
+    /// does not mark that point.
     pub fn is_proven(&self) -> bool {
         self.is_proven
     }
@@ -325,31 +331,31 @@ impl Link {
         self.heard_ms
     }
 
-    /// Where the primary is asked to go on.
+    /// The position from which the primary is asked to continue.
     pub fn asked(&self) -> Option<Position> {
         self.options.resume
     }
 
-    /// Where the data stand once the stream flows.
+    /// The position of the data once the stream flows.
     pub fn position(&self) -> Option<Position> {
         let id = self.id.filter(|_| self.stage == Stage::Stream)?;
         Some(Position { id, offset: self.offset })
     }
 
-    /// Bytes that have come and are not dealt with.
+    /// Received bytes that have not been handled.
     pub fn waiting_bytes(&self) -> usize {
         self.input.len()
     }
 
-    /// The snapshot has come whole and is about to be loaded. The primary is to send the stream meanwhile: one that did not say how long the snapshot is
-    /// waits for an acknowledgement.
+    /// Notes that the snapshot has arrived completely and is about to be loaded. A primary that did not announce its
+    /// length waits for an acknowledgement, so one is sent: the stream can come meanwhile.
     pub fn begin_loading(&mut self, now_ms: u64) {
         self.deal_with_event();
         assert_eq!(self.stage, Stage::Loading, "a snapshot is loaded when it has come");
         self.say_loading(now_ms);
     }
 
-    /// Says that this replica lives, and may be sent the stream.
+    /// Tells the primary that this replica lives and may be sent the stream.
     fn say_loading(&mut self, now_ms: u64) {
         self.said_ms = now_ms;
         if self.id.is_some() {
@@ -364,35 +370,37 @@ impl Link {
         assert_eq!(self.stage, Stage::Loading, "a snapshot is loaded when it has come");
         self.stage = Stage::Stream;
         self.awaits_stream = self.input.len() == 0;
-        // If much has come, nothing more is received while a snapshot is loaded.
+        // Nothing is received while a snapshot is loaded if much has arrived already.
         self.heard_ms = now_ms;
         self.acknowledge(now_ms);
     }
 
-    /// Everything before `offset` is on disk, as far as that is known; that is told with each acknowledgement. `None`: what comes does not get there.
+    /// Sets the offset before which everything is known to be on disk. Each acknowledgement reports it. `None`: changes
+    /// do not reach the disk.
     pub fn set_durable(&mut self, offset: Option<u64>) {
-        // It once was, though it may not be known any more.
+        // It was known to be on disk once, even if it no longer is.
         self.durable_offset = offset.map(|offset| offset.max(self.durable_offset.unwrap_or(0)));
     }
 
-    /// So many commands of the stream failed here; that is told with each acknowledgement.
+    /// Sets the number of commands of the stream that failed here. Each acknowledgement reports it.
     pub fn set_divergence(&mut self, count: u64) {
         self.divergence = count;
     }
 
-    /// What is to be told of what is on disk. What is there was applied; that may not have been said here yet.
+    /// The durable offset to report. Data on disk have been applied, but perhaps not acknowledged here yet.
     fn durable(&self) -> Option<u64> {
         self.durable_offset.map(|durable| durable.min(self.offset))
     }
 
-    /// Whether the primary is to be told at once that more is on disk: it has asked, and not all of what came before that was.
+    /// Whether the primary must be told at once that more is on disk: it has asked, and not everything before its
+    /// question was on disk.
     pub fn awaits_durable(&self) -> bool {
         self.stage == Stage::Stream
             && self.durable_offset.is_some()
             && self.said_durable < Some(self.durable_wanted)
     }
 
-    /// Says what is due, and whether the primary is still there. To be called several times a second.
+    /// Sends what is due and checks that the primary is alive. Must be called several times a second.
     ///
     /// # Errors
     /// The primary was silent for too long.
@@ -410,7 +418,7 @@ impl Link {
         Ok(())
     }
 
-    /// When something is to be said next, if anything is.
+    /// The time of the next message to the primary, if one is planned.
     pub fn says_ms(&self) -> Option<u64> {
         let interval_ms = match self.stage {
             Stage::Stream if self.awaits_durable() && self.durable() > self.said_durable => 0,
@@ -428,7 +436,7 @@ impl Link {
         Some(self.said_ms + interval_ms)
     }
 
-    /// The next event, if enough has come. The one before has been dealt with, unless it is a piece of the stream.
+    /// The next event, if enough has arrived. The previous one counts as handled, unless it is a piece of the stream.
     ///
     /// # Errors
     /// The primary refuses, or does not speak the protocol.
@@ -445,7 +453,7 @@ impl Link {
                 }
                 Stage::SnapshotHeader => {
                     let Some(line) = self.line()? else { return Ok(None) };
-                    // A newline says that the primary is at work.
+                    // A newline shows that the primary is at work.
                     if !line.is_empty() {
                         self.stage = snapshot_stage(&line)?;
                     }
@@ -462,12 +470,12 @@ impl Link {
         self.input.lent()
     }
 
-    /// The same, to be changed: nobody reads them again.
+    /// All lent pieces of the stream, mutable: the link does not read them again.
     pub fn lent_mut(&mut self) -> &mut [u8] {
         self.input.lent_mut()
     }
 
-    /// Of the stream what is lent behind these bytes is to be lent again.
+    /// Takes back the lent part of the stream after these bytes, to lend it again.
     pub fn take_back(&mut self, kept_bytes: usize) {
         if kept_bytes < self.input.lent().len() {
             self.input.take_back(kept_bytes);
@@ -475,7 +483,7 @@ impl Link {
         }
     }
 
-    /// All pieces of the stream that are lent were applied.
+    /// Notes that all lent pieces of the stream were applied.
     pub fn settle(&mut self) {
         assert_eq!(self.stage, Stage::Stream, "before the stream nothing is to be applied");
         self.offset += self.input.consume_lent() as u64;
@@ -508,7 +516,7 @@ impl Link {
         Some(Event::Snapshot { bytes: self.input.lend(length), left: Some(left) })
     }
 
-    /// What is left before the mark, but for bytes that may be its beginning.
+    /// Lends the bytes before the mark, except for those that may be its beginning.
     fn lend_marked(&mut self, mark: &[u8; MARK_BYTES]) -> Option<Event<'_>> {
         let found = memchr::memmem::find(self.input.rest(), mark);
         if found == Some(0) {
@@ -548,7 +556,7 @@ impl Link {
     fn acknowledge(&mut self, now_ms: u64) {
         let durable = self.durable();
         (self.said_ms, self.said_offset, self.said_durable) = (now_ms, self.offset, durable);
-        // Who speaks no PSYNC expects none.
+        // A primary that does not speak PSYNC expects no acknowledgement.
         if self.id.is_none() {
             return;
         }
@@ -557,7 +565,7 @@ impl Link {
             words.extend(["FACK".to_owned(), durable.to_string()]);
         }
         if self.divergence > 0 {
-            // Redis does not look at what comes behind.
+            // Redis ignores further words.
             words.extend(["DIVERGENCE".to_owned(), self.divergence.to_string()]);
         }
         self.send(&words);
@@ -579,7 +587,7 @@ fn is_question_for_offset<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) ->
     words.len() == 3 && words.zip(expected).all(|(word, expected)| word.eq_ignore_ascii_case(expected))
 }
 
-/// How the snapshot comes that a line announces.
+/// How the snapshot arrives that this line announces.
 fn snapshot_stage(line: &[u8]) -> Result<Stage, LinkError> {
     let wrong_length = || LinkError::SnapshotLength(shown(line));
     match line {

@@ -36,7 +36,7 @@ fn request(words: &str) -> Vec<u8> {
     bytes
 }
 
-/// What `link` says, as words; requests end with a bar, bytes of others are escaped.
+/// The output of `link`, as words. A bar ends each request; other bytes are escaped.
 fn said(link: &mut Link) -> String {
     let output = link.take_output();
     let (mut parser, mut rest, mut said) = (RequestParser::new(), &output[..], String::new());
@@ -128,7 +128,7 @@ fn note(event: Event<'_>, events: &mut Vec<String>, snapshot: &mut Vec<u8>, stre
     }
 }
 
-/// Shows `bytes` to a replica in one piece, byte by byte and in any two pieces; it must not matter.
+/// Gives `bytes` to a replica in one piece, byte by byte, and in any two pieces. The outcome must not differ.
 fn replica_of(options: &LinkOptions, bytes: &[u8]) -> Replica {
     let mut whole = Replica::new(options.clone());
     whole.receive(bytes);
@@ -158,7 +158,7 @@ fn without_repeated_acks(said: &str) -> String {
     requests.join("|")
 }
 
-/// Events and what was said, `bytes` being everything that the primary says.
+/// Checks events and what the link sends, `bytes` being everything that the primary sends.
 fn check(options: &LinkOptions, bytes: &[&[u8]], events: &[&str], said: &str) -> Replica {
     let replica = replica_of(options, &bytes.concat());
     assert_eq!(replica.error, None);
@@ -203,7 +203,7 @@ fn a_snapshot_of_known_length_and_the_stream() {
 
 #[test]
 fn a_snapshot_up_to_its_mark() {
-    // Its beginning stands before it, over and over, and once all of it but for the last character.
+    // The beginning of the mark stands before it several times, and once all of it but the last character.
     let snapshot = format!("REDIS0010{0}{0}ABCABCAB{1}X{1}", &MARK[..39], &MARK[..20]);
     let announced = format!("$EOF:{MARK}\r\n");
     let bytes = [ANSWERS, &full_resync(0), announced.as_bytes(), snapshot.as_bytes(), MARK.as_bytes()];
@@ -229,7 +229,7 @@ fn the_stream_continues() {
     check(&taking, &[ANSWERS, answer.as_bytes()], &[&continued], &asked);
 }
 
-/// Only a mark says when everything has come that the primary had when the stream went on.
+/// Only a mark shows that everything has arrived that the primary had when it continued the stream.
 #[test]
 fn what_was_applied_is_proven_by_a_mark() {
     let marked = LinkOptions { mark: Some(*id(MARK).as_bytes()), ..resuming(50) };
@@ -439,7 +439,7 @@ fn what_is_on_disk_is_said_at_once_to_who_has_asked() {
     }
     assert!(!link.awaits_durable());
     assert_eq!(said_at(&mut link, 121), "REPLCONF ACK 129 FACK 120|");
-    // The disk takes nothing any more.
+    // The disk rejects further writes.
     apply(&mut link, &request("REPLCONF GETACK *"), 121);
     assert_eq!(said(&mut link), "REPLCONF ACK 166 FACK 120|");
     link.set_durable(None);

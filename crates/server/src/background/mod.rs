@@ -1,4 +1,4 @@
-//! The background work of a turn: what it consists of, and in which order.
+//! Does the background work of a turn, in order.
 //!
 //! Not here: the work itself (the crate `upkeep`, and `snapshot/`), and when it is due (`upkeep`'s `cron.rs`).
 
@@ -29,7 +29,7 @@ use clients::Sizes;
 
 /// Pieces of large values and databases freed in one turn.
 const GARBAGE_SLICES_PER_TURN: usize = 4;
-/// If too much waits to be freed, a turn may spend this many times as long on it as on commands.
+/// Limit of the time for freeing in a turn, as a multiple of the time for commands, if too much waits to be freed.
 const FREEING_SHARE_MAX: u64 = 4;
 /// Memory is tight when less than one part in this many of `maxmemory` is free.
 const TIGHT_PART: u64 = 16;
@@ -52,14 +52,14 @@ fn defrag_settings(host: &ThreadHost) -> defrag::Settings {
     }
 }
 
-/// The shards whose memory a thread looks after: those of which it is the home, and its part of those whose home serves
-/// no connections. What is allocated for them should come from few heaps.
+/// The shards whose memory a thread looks after: its home shards, and its part of those whose home thread serves no
+/// connections. Memory for them should come from few heaps.
 fn in_care(shared: &Shared, id: u16) -> Vec<ShardId> {
     let (shards, at_work) = (&shared.shards, balancing::threads_at_work(shared));
     shards.used().filter(|shard| usize::from(shards.home(*shard)) % at_work == usize::from(id)).collect()
 }
 
-/// If too much waits to be freed, frees for a few times as long as the commands of this turn took. A client that
+/// Frees for a few times as long as the commands of this turn took, if too much waits to be freed. A client that
 /// creates large values and deletes them at once must not fill the memory, and freeing what one command deletes must
 /// delay others little.
 fn free_backlog(thread: &mut Thread) {
@@ -101,7 +101,7 @@ impl Thread {
         balancing::look(&mut self.host);
         moving::stop_overdue(&mut self.host);
         self.look_at_unread();
-        // So that deleted libraries go also where no function is called any more.
+        // This also removes deleted libraries where no function is called any more.
         self.host.lua.renew_libraries();
         if is_first {
             self.host.shared.observed.sample(now_ms);
@@ -128,7 +128,7 @@ impl Thread {
             self.tx.record.give_back_unused();
         }
         let shared = self.host.shared;
-        // What goes on a replica its primary says.
+        // On a replica, the primary decides what expires.
         let expires = shared.active_expire.load(Ordering::Relaxed) && !shared.following.is_replica();
         if expires && !self.host.pausing.is_on() {
             self.expire();
@@ -143,7 +143,7 @@ impl Thread {
         }
     }
 
-    /// Continues defragmentation if it is due; `is_round`: also checks whether it is needed.
+    /// Continues defragmentation if it is due. With `is_round`, also checks whether it is needed.
     fn defragment(&mut self, is_round: bool) {
         let host = &mut self.host;
         let (shared, id) = (host.shared, host.id);
@@ -177,7 +177,7 @@ impl Thread {
                 in_care: &in_care,
                 is_busy: self.host.is_busy,
             };
-            // It is on loan, since shards are visited meanwhile.
+            // It is taken out while shards are visited.
             let mut defrag = std::mem::take(&mut self.host.defrag);
             let ns = defrag.work(&around, chance, self);
             self.host.defrag = defrag;
@@ -236,7 +236,7 @@ impl Thread {
     }
 }
 
-/// Goes on compressing hashes that are not in use if that is due.
+/// Continues to compress hashes that are not in use, if that is due.
 fn compress_hashes(thread: &mut Thread) {
     let host = &mut thread.host;
     let (shared, id) = (host.shared, host.id);
@@ -256,7 +256,7 @@ fn compress_hashes(thread: &mut Thread) {
         is_busy: host.is_busy,
         chance,
     };
-    // It is on loan, since shards are visited meanwhile.
+    // They are taken out while shards are visited.
     let mut hashes = std::mem::take(&mut host.hashes);
     hashes.work(around, || in_care(shared, id), thread);
     thread.host.hashes = hashes;
@@ -271,12 +271,12 @@ fn look_after_queues(thread: &mut Thread, is_second: bool) {
     if id == 0 {
         known.set_now_ms(thread.tx.steady as u64);
     }
-    // It is on loan, since shards are visited meanwhile.
+    // They are taken out while shards are visited.
     let mut queues = std::mem::take(&mut thread.host.queues);
     queues.find(known, at_home(), thread);
     if is_second {
         let limit = shared.settings.memory_bytes_max();
-        // What is known of empty queues is not evicted like keys, so where memory is tight it goes at once.
+        // The state of empty queues is not evicted like keys, so it is dropped at once where memory is tight.
         let is_tight = limit > 0 && heap::counted_bytes() > limit - limit / TIGHT_PART;
         let idle_s = if is_tight { 1 } else { shared.settings.number(QUEUE_IDLE_TIMEOUT) };
         let idle_ms = idle_s * 1000;
@@ -286,27 +286,28 @@ fn look_after_queues(thread: &mut Thread, is_second: bool) {
     thread.host.queues = queues;
 }
 
-/// Whether clients may not write now. Nothing that is due happens then: it would grow what waits for a disk, and be lost with it.
+/// Whether clients may not write now. Then due work waits as well: its changes would grow the backlog for the disk, and
+/// be lost with it.
 fn may_not_write(host: &ThreadHost) -> bool {
     let waits = host.pausing.is_on() || host.shared.journal.progress.is_full();
     waits || scripting::Door::refuses_writes(host).is_some()
 }
 
-/// Looks each second for leases that end soon, delays that are over soon and jobs of Sidekiq's that join their queues soon, and
-/// does what is due.
+/// Checks each second for leases that end soon, delays that are over soon and jobs of Sidekiq's that join their queues
+/// soon. Does the work that is due.
 fn look_after_jobs(thread: &mut Thread, is_second: bool) {
     let (shared, id, now_ms) = (thread.host.shared, thread.host.id, thread.tx.now);
     if !is_second && !thread.host.jobs.is_due(now_ms) {
         return;
     }
     let is_at_home = |shard: ShardId| shared.shards.home(shard) == id;
-    // They are on loan, since shards are visited meanwhile.
+    // They are taken out while shards are visited.
     let mut jobs = std::mem::take(&mut thread.host.jobs);
-    // A replica hears from its primary what has ended.
+    // A replica is told by its primary what has ended.
     let whose = Whose::of(shared.following.is_replica(), may_not_write(&thread.host));
     if is_second {
         jobs.note_clock(now_ms, thread.tx.steady, id == 0);
-        // On a replica as well: sets that are gone are forgotten.
+        // A replica does this, too, to forget sets that are gone.
         jobs.look((now_ms, whose), shared.shards.used_at_home(id), thread);
     }
     if whose != Whose::Ours {
@@ -314,13 +315,14 @@ fn look_after_jobs(thread: &mut Thread, is_second: bool) {
     } else {
         jobs.fire(now_ms, is_at_home, thread);
     }
-    // What they were told of meanwhile, by those that were served.
+    // Served clients may have told them of more meanwhile.
     let told = std::mem::replace(&mut thread.host.jobs, jobs);
     thread.host.jobs.append(told);
     thread.post_all();
 }
 
-/// Forgets each second what was popped long ago. The first thread also watches Sidekiq's processes, and returns what dead ones had.
+/// Forgets pops of long ago, each second. The first thread also watches Sidekiq's processes, and returns the jobs of
+/// dead ones.
 fn recover_jobs(thread: &mut Thread, is_second: bool) {
     let (shared, id, now_ms) = (thread.host.shared, thread.host.id, thread.tx.steady.cast_unsigned());
     let (shards, recovery) = (&shared.shards, &shared.recovery);
@@ -334,7 +336,7 @@ fn recover_jobs(thread: &mut Thread, is_second: bool) {
     if id != 0 || (!is_second && !thread.host.job_watch.is_busy()) {
         return;
     }
-    // It is on loan, since shards are visited meanwhile.
+    // It is taken out while shards are visited.
     let mut watch = std::mem::take(&mut thread.host.job_watch);
     if !is_on {
         recovery.clear();

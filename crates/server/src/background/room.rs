@@ -1,6 +1,6 @@
 //! Frees memory before a command runs and in the background, and refuses commands that would need more.
 //!
-//! Not here: whether keys are evicted, which, and how (`upkeep`'s `eviction/`).
+//! Not here: choosing and evicting keys (`upkeep`'s `eviction/`).
 
 use command::{Client, Command, Route, Rule};
 use keyspace::eviction::Policy;
@@ -19,7 +19,7 @@ impl ThreadHost {
     /// Whether a command of the current client is refused when memory is short.
     fn is_refused_without_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
         if self.session().multi.is_some() && command.entry.route != Route::Queued {
-            // It would be queued, or wants to be.
+            // Within MULTI, a command is refused rather than queued, unless it ends the transaction.
             return !command.entry.is_under(Rule::EndsMulti);
         }
         demands(self, command, args).needs_room
@@ -27,7 +27,7 @@ impl ThreadHost {
 }
 
 impl Thread {
-    /// Frees memory for a command of the current client; true if the command has to be refused.
+    /// Frees memory for a command of the current client. Returns true if the command must be refused.
     #[inline]
     pub(crate) fn lacks_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
         let bytes_max = self.host.shared.settings.memory_bytes_max();
@@ -45,7 +45,7 @@ impl Thread {
         room == Room::None && self.host.is_refused_without_room(command, args)
     }
 
-    /// Continues freeing memory in the background; `is_round`: this happens at least now and then.
+    /// Continues freeing memory in the background. `is_round`: a call that comes at intervals in any case.
     pub(super) fn make_room_in_background(&mut self, is_round: bool) {
         let shared = self.host.shared;
         let mut bytes_max = shared.settings.memory_bytes_max();
@@ -67,7 +67,7 @@ impl Thread {
         let shortage = Shortage {
             bytes_max,
             policy: shared.settings.policy(),
-            // A replica that is asked to evict by itself does so though its primary says what expires.
+            // A replica that is configured to evict by itself does so, although its primary decides what expires.
             is_held_up: self.host.pausing.is_on()
                 || shared.scripts.is_busy()
                 || shared.shards.hides_due() && !shared.following.is_replica(),
@@ -96,7 +96,7 @@ impl Thread {
         };
         let anybody_has_garbage = || shared.observed.threads().iter().any(|stats| stats.garbage.get() > 0);
         let clock = self.host.driver.clock().clone();
-        // It is on loan, since shards are visited meanwhile.
+        // It is taken out while keys are evicted.
         let mut eviction = std::mem::take(&mut self.host.eviction);
         let free_slice = |thread: &mut Thread| thread.host.free_slice();
         let room = eviction.evict(&limits, policy, &clock, self, free_slice, anybody_has_garbage);

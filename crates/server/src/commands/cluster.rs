@@ -1,4 +1,4 @@
-//! What CLUSTER needs from the thread that runs it (`cluster`).
+//! Gives the commands of `cluster` what they need from their thread.
 
 use cluster::{ClusterNode, Door};
 use settings::{CLUSTER_MODE, PORT, TLS_PORT};

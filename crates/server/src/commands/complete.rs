@@ -3,7 +3,7 @@
 use command::Table;
 
 /// The commands and subcommands of Redis 7.2 by name: those that Redis 7.0.15 lists, and the four that 7.2 added
-/// (`client|no-touch`, `client|setinfo`, `cluster|myshardid`, `waitaof`). None of them may be missing here.
+/// (`client|no-touch`, `client|setinfo`, `cluster|myshardid`, `waitaof`). All of them must be here.
 const REDIS_7_2: &str = "\
     acl acl|cat acl|deluser acl|dryrun acl|genpass acl|getuser acl|help acl|list acl|load acl|log acl|save \
     acl|setuser acl|users acl|whoami append asking auth bgrewriteaof bgsave bitcount bitfield bitfield_ro bitop \

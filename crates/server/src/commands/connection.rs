@@ -97,7 +97,7 @@ const RESET: Entry = Entry {
     flags: &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy],
     rules: &[Rule::RunsInMulti, Rule::EndsMulti, Rule::ForSubscribers],
     acl: &[Acl::Connection],
-    // Those that it was subscribed to.
+    // These are the channels to which the client was subscribed.
     route: Route::Channels(1),
     mode: Mode::Session,
     reply: Shape::Status("RESET"),

@@ -1,4 +1,4 @@
-//! What MIGRATE needs from the thread that runs it (`migrate`).
+//! Gives MIGRATE what it needs from its thread (`migrate`).
 
 use command::CommandError;
 use migrate::{Door, Migration, Returned, Target};
@@ -15,7 +15,7 @@ impl Door for ThreadHost {
     fn send(&mut self, mut target: Target, returned: Box<Returned>) -> Result<(), CommandError> {
         let shared = self.shared;
         if shared.settings.is_on(TLS_CLUSTER) {
-            // Never without, also while it is being set up.
+            // TLS is never left out, even while it is being set up.
             target.tls = Some(shared.tls.dialing().ok_or(migrate::CONNECTING)?);
         }
         let tell = |returned: Box<Returned>| {

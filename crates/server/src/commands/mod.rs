@@ -58,7 +58,7 @@ pub(crate) fn table() -> Table {
     Table::new(&families()).with_protocol(&container, entries)
 }
 
-/// How loading a stream of commands treats each command of `table`, by number.
+/// The role of each command of `table` when a stream of commands is loaded, by number.
 pub(crate) fn roles(table: &Table) -> Vec<Role> {
     persistence::roles(table, commands::FAMILIES, |name| scripting::change_of(name).is_some())
 }
@@ -85,7 +85,7 @@ pub(crate) fn functions() -> &'static Functions {
 mod tests {
     use super::*;
 
-    /// How many functions there are in `entries`.
+    /// The number of functions in `entries`.
     fn count(entries: &[command::Entry]) -> usize {
         let own = |entry: &command::Entry| usize::from(matches!(entry.run, command::Run::Function(_)));
         entries.iter().map(|entry| own(entry) + count(entry.subcommands)).sum()

@@ -1,9 +1,9 @@
-//! How commands that use more than the data are declared and run.
+//! Declares and runs commands that use more than the data.
 //!
 //! The function of a command of the server gets its thread by type: [`Ctx::host`](command::Ctx::host) is a
 //! [`ThreadHost`]. A command of a component gets that component's *door*, a trait that says what the component needs
-//! from the thread. The table of commands knows neither type. It has the same entries without their functions. Running
-//! one of these asks the thread ([`Host::run_own`](command::Host::run_own)), which finds the function here by the
+//! from the thread. The table of commands knows neither type. It has the same entries without their functions. To run
+//! one of these, it asks the thread ([`Host::run_own`](command::Host::run_own)), which finds the function here by the
 //! command's number.
 
 use command::{Command, CommandResult, HostFn, OwnCall, Table};
@@ -16,10 +16,10 @@ pub(crate) type Ctx<'a, 't> = command::Ctx<'a, 't, ThreadHost>;
 pub(crate) type Function = HostFn<ThreadHost>;
 /// The declaration of a command of the server.
 pub(crate) type Entry = command::Entry<Function>;
-/// What runs a command of the server.
+/// The implementation of a command of the server.
 pub(crate) type Run = command::Run<Function>;
 
-/// Declares the families, and what their commands get from the thread.
+/// Declares the families, and the door of each.
 macro_rules! families {
     ($($owner:ident: $host:ty;)*) => {
         /// A family of commands, named after its owner.
@@ -42,7 +42,7 @@ macro_rules! families {
                 }
             }
 
-            /// Adds the functions of the family's commands in `table`; `find` finds a command by its name.
+            /// Adds the functions of the family's commands in `table`. `find` finds a command by its name.
             pub(crate) fn add_to<'t>(
                 self,
                 functions: &mut Functions,
@@ -88,7 +88,7 @@ families! {
 pub(crate) struct Functions(Box<[Option<Callee>]>);
 
 impl Functions {
-    /// A place for each command of `table`, without functions.
+    /// Creates an empty place for each command of `table`.
     pub(crate) fn none(table: &Table) -> Functions {
         Functions(vec![None; table.len()].into())
     }

@@ -1,4 +1,4 @@
-//! What QUEUE needs from the thread that runs it (`queues`).
+//! Gives QUEUE what it needs from its thread (`queues`).
 
 use command::{Command, CommandId, Keys, Needs, OwnedArgs, Task, Work};
 use queues::{Door, Label, Progress};

@@ -3,9 +3,9 @@
 //! EXEC enters the shards of all queued commands and of all watched keys together, so that nothing can change between
 //! checking the watched keys and running the commands.
 //!
-//! Nothing waits inside a shard. So commands that wait for answers of other threads run after the last command that
-//! needs a shard. The commands behind it run in order with them, each when the one before it has its answers. EXEC
-//! replies when all have.
+//! Inside a shard nothing waits. So commands that wait for answers of other threads run after the last command that
+//! needs a shard. The commands after it run in order with them, each when the previous one has its answers. EXEC
+//! replies when all commands have.
 
 use acl::{Context, Lack, Reason};
 use command::Flag::*;
@@ -26,7 +26,7 @@ use crate::thread::ThreadHost;
 /// The transaction commands.
 pub(crate) const ENTRIES: &[Entry] = &[DISCARD, EXEC, MULTI, UNWATCH, WATCH];
 
-/// The part of their entries that these commands share, except EXEC.
+/// The part of the entries that these commands share, except EXEC.
 const COMMAND: Entry = Entry {
     group: Group::Transactions,
     flags: &[NoScript, Loading, Stale, Fast, AllowBusy],
@@ -106,7 +106,7 @@ fn watch(ctx: &mut Ctx) -> CommandResult {
         let is_gone = record.is_some_and(|record| record.expired(now));
         let is_deleted = is_gone && ctx.store.tx.due() == Due::Delete;
         if is_deleted {
-            // Whoever deletes it later would seem to have changed it.
+            // A client that deletes it later would seem to have changed it.
             ctx.store.delete_expired(key);
         }
         let flag = &session.watching.flag;
@@ -181,8 +181,8 @@ fn exec(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// A script needs more shards, and nothing was written: the whole transaction runs again with them, in the same
-/// database.
+/// Runs the whole transaction again with more shards, in the same database: a script needs them, and nothing was
+/// written.
 fn begin_again(host: &mut ThreadHost, multi: Multi, client: Client, ids: Box<[ShardId]>) -> CommandError {
     let session = host.session();
     session.client = client;
@@ -190,7 +190,7 @@ fn begin_again(host: &mut ThreadHost, multi: Multi, client: Client, ids: Box<[Sh
     CommandError::again(ids)
 }
 
-/// Executes commands of which some ask other threads.
+/// Executes commands, some of which ask other threads.
 fn exec_asking(ctx: &mut Ctx, multi: Multi) -> CommandResult {
     let client = ctx.host.session().client;
     let behind_shards = behind_shards(ctx.host, &multi);
@@ -212,8 +212,8 @@ fn exec_asking(ctx: &mut Ctx, multi: Multi) -> CommandResult {
     Ok(())
 }
 
-/// Runs the rest of a transaction, which needs no shard, until a command waits for answers. If none does, EXEC replies
-/// to `out`.
+/// Runs the rest of a transaction, which needs no shard, until a command waits for answers. If no command waits, EXEC
+/// replies to `out`.
 pub(crate) fn run_rest(
     tx: &mut Tx<'_>,
     host: &mut ThreadHost,
@@ -308,7 +308,7 @@ fn needs_of_queued(host: &mut ThreadHost, id: CommandId, args: &OwnedArgs) -> Ne
     }
 }
 
-/// The number of commands up to the last one that needs a shard, or may turn out to.
+/// The number of commands up to the last one that needs a shard, or may turn out to need one.
 fn behind_shards(host: &mut ThreadHost, multi: &Multi) -> usize {
     let table = &host.shared.table;
     let may_need = |(id, args): &(CommandId, OwnedArgs)| {
@@ -334,7 +334,7 @@ impl ThreadHost {
         needs
     }
 
-    /// The current client watches nothing any more. Its watches are removed from the shards later in the thread's turn.
+    /// Ends all watches of the current client. They are removed from the shards later in the thread's turn.
     pub(crate) fn unwatch(&mut self) {
         let session = self.session();
         if session.watching.keys.is_empty() {

@@ -1,7 +1,7 @@
-//! How busy a thread is, and which connections it gives away because of that.
+//! Reports the load of a thread, and gives away connections because of it.
 //!
-//! Every thread reports each round how busy it was. The first one looks at all of them and decides how many threads
-//! serve connections (`clients::Balance`). A thread that has to give some away chooses them by what they cost it.
+//! Every thread reports its load each round. The first thread reads all reports and decides how many threads serve
+//! connections (`clients::Balance`). A thread that must give some away chooses them by their cost.
 
 use clients::{Load, Order};
 use observe::ThreadStats;
@@ -15,13 +15,13 @@ use crate::message::Message;
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
-/// Connections that move to a thread at a time: more would hold up the others.
+/// Connections that move to a thread at a time. More would delay the others.
 const MOVED_MAX: usize = 256;
-/// Load from which a thread may soon be too busy, so that it pays to check which processors are idle.
+/// The load from which a thread may soon be too busy, so that checking for idle processors pays off.
 const RATHER_BUSY: u32 = 600;
-/// A thread that has not reported for this long is blocked: it should report ten times a second.
+/// A thread that has not reported for this long is blocked, because it should report ten times a second.
 const LATE_MS: u64 = 300;
-/// A slow client is served apart for this long.
+/// The time for which a slow client is served apart.
 const APART_MS: u64 = 10_000;
 
 /// Whether the number of threads that serve connections follows their load.
@@ -35,13 +35,13 @@ pub(crate) fn threads_in_use(host: &ThreadHost) -> usize {
     if is_elastic(host) { host.workload.balance.in_use() } else { host.shared.threads.len() }
 }
 
-/// The number of threads that serve connections, as all threads may know it: those with lower numbers do.
+/// The number of threads that serve connections, as all threads may know it. They have the lowest numbers.
 pub(crate) fn threads_at_work(shared: &Shared) -> usize {
     let threads = shared.observed.threads();
     (threads[0].threads_in_use.get() as usize).clamp(1, threads.len())
 }
 
-/// Reports how busy the thread was in the last round; the first thread acts on the reports.
+/// Reports the load of the thread in the last round. The first thread acts on the reports.
 pub(crate) fn look(host: &mut ThreadHost) {
     let (now_ns, taken_ns) = time_and_work(host);
     let busy = host.workload.busy(now_ns, taken_ns);
@@ -81,7 +81,7 @@ fn time_and_work(host: &mut ThreadHost) -> (u64, u64) {
     (clock.monotonic_ns(), clock.thread_cpu_ns().saturating_sub(polled_ns))
 }
 
-/// The load of a thread. One that has not reported for long runs something slow, or has lost its processor.
+/// The load of a thread. A thread that has not reported for long runs something slow, or has lost its processor.
 fn load(stats: &ThreadStats, now_ms: u64) -> Load {
     let is_late = now_ms.saturating_sub(stats.looked_ms.get()) > LATE_MS;
     Load {
@@ -91,8 +91,8 @@ fn load(stats: &ThreadStats, now_ms: u64) -> Load {
     }
 }
 
-/// A client's commands took `ticks`, which is slow. Unless the thread had lost its processor meanwhile, the next one must
-/// hold up nobody else, if a thread without other clients exists.
+/// Handles a client whose commands took `ticks`, which is slow. Unless the thread had lost its processor meanwhile, the
+/// client moves to a thread without other clients, if there is one, so that its next command delays no other client.
 pub(crate) fn set_apart(host: &mut ThreadHost, conn: ConnId, ticks: u64) {
     let (now_ns, taken_ns) = time_and_work(host);
     let took_ns = host.driver.clock().ticks_to_ns(0, ticks);
@@ -111,11 +111,11 @@ pub(crate) fn set_apart(host: &mut ThreadHost, conn: ConnId, ticks: u64) {
 /// Gives connections to other threads.
 pub(crate) fn share(host: &mut ThreadHost, order: Order) {
     let (mut conns, mut costs, now_ms) = (Vec::new(), Vec::new(), host.now_ms);
-    // Who is set apart is so on a thread that may have to be emptied otherwise.
+    // A client that is set apart is on a thread that may otherwise have to be emptied.
     let may_share = |session: &Session| !order.is_all() || session.apart_until_ms <= now_ms;
     for (conn, session) in host.connections.iter_mut().filter(|(_, session)| may_share(session)) {
         conns.push(conn);
-        // What it has cost until now is past.
+        // Earlier costs no longer count.
         costs.push(std::mem::take(&mut session.cost));
     }
     let receivers = order.to.len();
@@ -132,7 +132,7 @@ pub(crate) fn share(host: &mut ThreadHost, order: Order) {
     }
 }
 
-/// In a simulation: sends any connection to any thread.
+/// Sends any connection to any thread, in a simulation.
 pub(crate) fn shuffle(host: &mut ThreadHost) {
     let one_in = host.shared.machine.tuning.moves_one_in;
     if one_in == 0 {

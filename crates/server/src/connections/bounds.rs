@@ -1,10 +1,10 @@
-//! Keeps the memory of clients bounded, and disconnects those that exceed it.
+//! Bounds the memory of clients, and disconnects those that exceed it.
 //!
-//! - Input: nothing is read from a client whose command waits, or that is far ahead with its requests. A client whose
-//!   request is longer than `client-query-buffer-limit` is disconnected.
-//! - Output: `client-output-buffer-limit` is checked after commands and after deliveries. In any case, a client that
-//!   leaves `client-unread-bytes-max` of replies unread is not served until it reads, and is disconnected if it does
-//!   not.
+//! - Input: nothing is read from a client whose command waits, or whose requests are far ahead. A client with a request
+//!   longer than `client-query-buffer-limit` is disconnected.
+//! - Output: `client-output-buffer-limit` is checked after commands and after deliveries. Independently of that, a
+//!   client that leaves `client-unread-bytes-max` of replies unread is not served until it reads, and is disconnected
+//!   if it does not read.
 //! - Number: `timeout`. (`maxclients` and protected mode: crate `clients`, `refusal.rs`.)
 //!
 //! Not here: limits of single requests (`resp::Limits`), and of commands queued by MULTI (`life/admit.rs`).
@@ -17,15 +17,15 @@ use settings::TLS_HANDSHAKE_TIMEOUT;
 
 use crate::thread::{Thread, ThreadHost};
 
-/// Output of one client after which the others get their turn, and the kernel gets some of it.
+/// Output of one client after which other clients get their turn, and the kernel gets some of the output.
 const TURN_OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// Output that no limit forbids, so that it need not be checked. A client that has not authenticated gets no more.
+/// The amount of output below every limit, which need not be checked. A client that has not authenticated gets no more.
 const OUTPUT_BYTES_FREE: usize = 16 * 1024;
-/// Input that is kept here while it waits to be served; the rest waits in the kernel.
+/// Limit of input that waits here to be served. The rest waits in the kernel.
 const INPUT_AHEAD_BYTES_MAX: usize = 256 * 1024;
 
 impl ThreadHost {
-    /// Whether a client must read replies before more of its commands run; if so, it is checked again later.
+    /// Whether a client must read replies before more of its commands run. If so, it is checked again later.
     #[inline]
     pub(crate) fn must_read_first(&mut self, conn: ConnId) -> bool {
         let pending_bytes = self.driver.output_pending_bytes(conn);
@@ -40,7 +40,7 @@ impl ThreadHost {
 }
 
 impl Thread {
-    /// To be called after each serving of a client, and after each reply from elsewhere.
+    /// Must be called after each serving of a client, and after each reply from elsewhere.
     pub(crate) fn settle(&mut self, conn: ConnId) {
         let Some(session) = self.host.connections.session(conn) else { return };
         let reads = session.state.is_between_commands();
@@ -57,7 +57,7 @@ impl Thread {
         self.check_output(conn);
     }
 
-    /// The same for all clients that were sent something unasked.
+    /// Checks all clients that got messages without a request.
     pub(crate) fn look_at_written(&mut self) {
         while let Some(conn) = self.host.delivery.pop_written() {
             self.check_output(conn);
@@ -86,7 +86,7 @@ impl Thread {
             return self.close(conn, CloseMode::Now);
         }
         let limit_of = |class: OutputClass| shared.settings.output_limit(class as usize);
-        // News about keys that a client does not read have a limit even if its replies have none.
+        // Unread news about keys have a limit even if replies have no limit.
         let (news_bytes, news_limit) =
             (session.unread_news_bytes() as u64, limit_of(OutputClass::Subscriber));
         let (bytes, limit) = match session.output_class() {
@@ -105,7 +105,7 @@ impl Thread {
         }
     }
 
-    /// Disconnects a client whose request is longer than it may be.
+    /// Disconnects a client whose request is too long.
     pub(crate) fn check_input(&mut self, conn: ConnId, input_bytes: usize) {
         if input_bytes > self.host.shared.settings.query_bytes_max() {
             tracing::warn!(input_bytes, "disconnecting a client: it exceeds client-query-buffer-limit");
@@ -113,7 +113,7 @@ impl Thread {
         }
     }
 
-    /// Continues with clients that have read their replies; disconnects those that do not read.
+    /// Continues with clients that have read their replies. Disconnects those that do not read.
     pub(crate) fn look_at_unread(&mut self) {
         let enough_bytes = self.host.shared.settings.unread_bytes_max() / 2;
         let ThreadHost { watchlist, driver, now_ms, .. } = &mut self.host;
@@ -132,7 +132,7 @@ impl Thread {
         }
     }
 
-    /// The checks of every second: idle clients, output buffers.
+    /// Makes the checks of every second: idle clients, output buffers.
     pub(crate) fn each_second(&mut self) {
         for conn in self.host.watchlist.take_over_soft_limit() {
             let pending_bytes = self.host.driver.output_pending_bytes(conn);
@@ -162,7 +162,7 @@ impl Thread {
     }
 }
 
-/// Stops reading from a client that is far ahead with its requests, or resumes reading.
+/// Stops reading from a client whose requests are far ahead, or resumes reading.
 pub(crate) fn read_on(
     host: &mut ThreadHost,
     conn: ConnId,
@@ -178,7 +178,7 @@ pub(crate) fn read_on(
     }
 }
 
-/// Whether the rest of the current client's pipeline has to wait until others have had their turn.
+/// Whether the rest of the current client's pipeline must wait until other clients have had their turn.
 #[inline]
 pub(crate) fn has_had_its_turn(host: &ThreadHost, out: &Output) -> bool {
     is_enough_output(out) || host.accounting.is_time_over()

@@ -1,4 +1,4 @@
-//! What the commands of `clients` get from the thread that runs them.
+//! Gives the commands of `clients` what they need from their thread.
 
 use clients::{Door, Server};
 use command::CommandResult;
@@ -34,7 +34,7 @@ impl Door for ThreadHost {
 
     fn current_line(&self, args: &[&[u8]]) -> String {
         let Request { bytes, argument_bytes } = Request::of(args);
-        // Its buffers are out: what they hold is at least this command.
+        // Its buffers are taken out. They contain at least this command.
         let usage = Usage { input_bytes: bytes, input_capacity_bytes: bytes, ..Usage::default() };
         let current = self.current.as_deref().expect("a command runs for a client");
         let client = self.aside.caller(current);

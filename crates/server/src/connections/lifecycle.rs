@@ -1,4 +1,4 @@
-//! The beginning and the end of a client's session.
+//! Begins and ends a client's session.
 
 use std::fmt::Display;
 
@@ -19,7 +19,7 @@ use crate::replication::note_closed;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
-    /// Gives a new connection to the thread whose turn it is, or to another one if that has a long command.
+    /// Gives a new connection to the next thread, or to another one if that thread has a long command.
     pub(crate) fn deal(&mut self, socket: Socket, listener: usize) {
         let (mut thread, entrance) = self.dealer.deal(listener, threads_in_use(self));
         if self.shared.threads[usize::from(thread)].is_away() {
@@ -55,7 +55,7 @@ impl ThreadHost {
         Some(conn)
     }
 
-    /// The current client speaks HTTP: nothing more is read, and its connection is closed at once.
+    /// Ends a connection whose client speaks HTTP: nothing more is read, and it is closed at once.
     #[cold]
     pub(crate) fn abort_http(&mut self, mode: CloseMode) {
         let now_s = self.driver.clock().now_ms() / 1000;
@@ -86,7 +86,7 @@ fn send_away(
     host.driver.close(conn, CloseMode::AfterFlush);
 }
 
-/// Accepts a connection from the HTTP thread, which has authenticated its client: no command is needed for that.
+/// Accepts a connection from the HTTP thread, which has authenticated its client, so no command is needed for that.
 pub(crate) fn visit(host: &mut ThreadHost, socket: Socket, access: Access) {
     let (mut seat, seats_max) = (None, host.shared.settings.number(MAXCLIENTS_PER_USER) as u64);
     if let Err(error) = access.take_seat(&mut seat, seats_max) {
@@ -100,7 +100,7 @@ pub(crate) fn visit(host: &mut ThreadHost, socket: Socket, access: Access) {
     }
 }
 
-/// Makes the socket a connection of this thread, with a session.
+/// Turns the socket into a connection of this thread, with a session.
 pub(crate) fn take_in(
     host: &mut ThreadHost,
     socket: Socket,
@@ -113,7 +113,7 @@ pub(crate) fn take_in(
     let descriptor = socket.descriptor();
     let keepalive = shared.settings.keepalive();
     if !keepalive.is_zero() {
-        // A socket that refuses the option works without.
+        // If the socket refuses the option, it works without it.
         let _ = socket.set_keepalive(keepalive);
     }
     let conn = host.driver.adopt_coded(socket, codec);
@@ -149,7 +149,7 @@ pub(crate) fn take_in(
 }
 
 impl Thread {
-    /// Removes what the shards and the server know about a session.
+    /// Removes the records of a session from the shards and the server.
     pub(crate) fn end_session(&mut self, session: &mut Session) {
         if self.tx.config.recovers {
             let now_ms = self.host.driver.clock().steady_ms();

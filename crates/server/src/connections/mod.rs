@@ -1,8 +1,8 @@
-//! The connections of one thread: their bounds, the beginning and the end of sessions, and what commands about clients
-//! get from the thread.
+//! The connections of one thread: their bounds, the beginning and the end of sessions, and the door of commands about
+//! clients.
 //!
-//! Not here: a session (crate `session`), all clients of the server (crate `clients`), users (`users/`), and what
-//! happens to the commands that clients send (`life/`).
+//! Not here: a session (crate `session`), all clients of the server (crate `clients`), users (`users/`), and the
+//! commands that clients send (`life/`).
 
 pub(crate) mod balancing;
 pub(crate) mod bounds;
@@ -16,7 +16,7 @@ use session::{Parser, Session};
 #[derive(Debug)]
 struct Slot {
     id: ConnId,
-    /// Both are taken out while the connection is served.
+    /// `None` while the connection is served.
     occupant: Option<(Box<Parser>, Box<Session>)>,
 }
 
@@ -54,7 +54,7 @@ impl Connections {
         }
     }
 
-    /// The session of a connection that is not being served just now.
+    /// The session of a connection that is not being served.
     pub(crate) fn session(&mut self, id: ConnId) -> Option<&mut Session> {
         self.slot_mut(id)?.occupant.as_mut().map(|(_, session)| &mut **session)
     }
@@ -68,18 +68,18 @@ impl Connections {
         slot.take().and_then(|slot| slot.occupant).map(|(_, session)| session)
     }
 
-    /// The first connection from this slot on that is not being served just now.
+    /// The first connection from this slot on that is not being served.
     pub(crate) fn first_from(&mut self, slot: usize) -> Option<(ConnId, &mut Session)> {
         let slots = self.slots.get_mut(slot..)?;
         slots.iter_mut().flatten().find_map(|slot| Some((slot.id, &mut *slot.occupant.as_mut()?.1)))
     }
 
-    /// How many there are.
+    /// The number of connections.
     pub(crate) fn len(&self) -> usize {
         self.slots.iter().flatten().count()
     }
 
-    /// Every connection that is not being served just now.
+    /// Every connection that is not being served.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (ConnId, &mut Session)> {
         self.slots.iter_mut().flatten().filter_map(|slot| Some((slot.id, &mut *slot.occupant.as_mut()?.1)))
     }

@@ -7,8 +7,7 @@
 //!
 //! A question to all threads finds each connection once: see `life/gather.rs`.
 //!
-//! Not here: which connections move where (`balancing.rs`), and what is known of them by their former names
-//! (`clients::Moves`).
+//! Not here: which connections move where (`balancing.rs`), and their former names (`clients::Moves`).
 
 use std::sync::Arc;
 
@@ -21,10 +20,10 @@ use shard::Subscriber;
 use crate::message::Message;
 use crate::thread::ThreadHost;
 
-/// Former names that a connection keeps: nothing can still be on its way to an older one.
+/// Limit of former names that a connection keeps. No message to an older one can still be on its way.
 const FORMER_NAMES_MAX: usize = 16;
 
-/// Begins to move a connection to another thread; false if it cannot move.
+/// Begins to move a connection to another thread. Returns false if it cannot move.
 pub(crate) fn send_off(host: &mut ThreadHost, conn: ConnId, to: u16) -> bool {
     let may_go = to != host.id
         && host.connections.session(conn).is_some_and(|session| may_go(session))
@@ -35,7 +34,7 @@ pub(crate) fn send_off(host: &mut ThreadHost, conn: ConnId, to: u16) -> bool {
     may_go
 }
 
-/// Whether only a client's session, and what waits in shards for it, know which thread it is on.
+/// Whether only a client's session, and its waits in shards, depend on the thread that it is on.
 pub(crate) fn may_go(session: &Session) -> bool {
     let is_known_elsewhere = session.is_subscriber()
         || session.tracking.is_some()
@@ -48,7 +47,7 @@ pub(crate) fn may_go(session: &Session) -> bool {
     is_at_rest && !is_ending && !is_known_elsewhere && !is_known_by_oldest_name(session)
 }
 
-/// Whether a client has as many former names as allowed, and waits under the first of them.
+/// Whether a client has as many former names as allowed and waits under the first of them.
 fn is_known_by_oldest_name(session: &Session) -> bool {
     let name = |wait: &Wait| {
         let Client { thread, connection, .. } = wait.blocked.waiter.wait.client;
@@ -58,11 +57,11 @@ fn is_known_by_oldest_name(session: &Session) -> bool {
         && session.state.wait().map(name).as_ref() == session.former_names.first()
 }
 
-/// The driver has let go of a connection: it leaves, if it still can.
+/// Lets a connection leave, if it still can. The driver has let go of it.
 pub(crate) fn depart(host: &mut ThreadHost, conn: ConnId) {
     let questions = host.shared.registry.questions();
     if host.answered < *questions {
-        // The question is on its way here, and has passed by where the connection is going.
+        // The question is on its way here, and has already passed the thread to which the connection is going.
         return host.mailroom.put_off(Message::Depart(conn));
     }
     let Some(to) = host.moves.take(conn) else { return host.driver.stop_detaching(conn) };
@@ -90,7 +89,7 @@ pub(crate) fn depart(host: &mut ThreadHost, conn: ConnId) {
     forget_names(host, forgotten.as_slice());
 }
 
-/// A connection arrives from another thread.
+/// Takes in a connection that arrives from another thread.
 pub(crate) fn arrive(host: &mut ThreadHost, mover: Mover) {
     let Mover { connection, parser, mut session } = mover;
     debug_assert!(session.asked >= host.answered, "no question overtakes a connection");
@@ -98,11 +97,11 @@ pub(crate) fn arrive(host: &mut ThreadHost, mover: Mover) {
     let place = Subscriber { thread: host.id, connection: conn.to_bits() };
     (session.client.thread, session.client.connection) = (place.thread, place.connection);
     session.takes_long = false;
-    // It has nothing in its output.
+    // Its output is empty.
     session.over_soft_limit_since_ms = None;
     session.has_to_wait = session.state.is_ready();
     if session.has_to_wait {
-        // What it sent may have waited for others to have their turn, or for it to read its replies.
+        // Its input may have waited until others had their turn, or until it read its replies.
         session.is_reading_paused = false;
         host.driver.resume_reading(conn);
         host.unserved.push_back(conn);
@@ -124,14 +123,14 @@ pub(crate) fn arrive(host: &mut ThreadHost, mover: Mover) {
     host.connections.add(conn, parser, session);
 }
 
-/// Connections that could not leave in time stay.
+/// Keeps connections that could not leave in time.
 pub(crate) fn stop_overdue(host: &mut ThreadHost) {
     while let Some(conn) = host.moves.pop_overdue(host.now_ms) {
         host.driver.stop_detaching(conn);
     }
 }
 
-/// A connection has ended: all threads that it was on forget its names.
+/// Makes all threads that an ended connection was on forget its names.
 pub(crate) fn forget_names(host: &mut ThreadHost, names: &[Subscriber]) {
     if names.is_empty() {
         return;

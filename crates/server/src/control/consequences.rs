@@ -1,4 +1,4 @@
-//! What a change of settings brings about.
+//! Carries out the consequences of changed settings.
 
 use config::Id;
 use process::log;
@@ -9,7 +9,7 @@ use crate::message::Message;
 use crate::reports::observe_settings;
 use crate::shared::Shared;
 
-/// Applies a change; on failure returns the setting and the reason.
+/// Applies a change. On failure, returns the setting and the reason.
 pub(super) fn obey(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)> {
     let (mut has_data, mut has_memory, mut has_password, mut listens) = (false, false, false, None);
     let (mut has_observed, mut secures) = (false, None);
@@ -74,7 +74,8 @@ pub(super) fn obey(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -
     Ok(())
 }
 
-/// Listens on other addresses or another port. On an error, worded as in Redis, it goes on listening where it did.
+/// Listens on other addresses or another port. On an error, worded as in Redis, it continues to listen on the former
+/// ones.
 fn listen_anew(shared: &Shared, changed: Id) -> Result<(), &'static str> {
     if shared.settings.text(BIND).split_whitespace().count() > clients::ADDRESS_COUNT_MAX {
         return Err("Too many bind addresses specified.");

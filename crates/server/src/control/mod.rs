@@ -1,4 +1,4 @@
-//! What the commands of `control` need from the thread that runs them.
+//! Gives the commands of `control` what they need from their thread.
 
 mod consequences;
 mod populate;

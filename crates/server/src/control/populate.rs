@@ -12,7 +12,7 @@ use session::Part;
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 
-/// Makes all threads create keys; the current client gets its reply when they have.
+/// Makes all threads create keys. The current client gets its reply when they are done.
 pub(super) fn begin(host: &mut ThreadHost, population: Population) {
     let population = Arc::new(population);
     let share = |asker| {
@@ -35,7 +35,7 @@ pub(super) fn begin(host: &mut ThreadHost, population: Population) {
 }
 
 impl Thread {
-    /// Creates some keys of its share, and sends itself the rest of it.
+    /// Creates some keys of its share, and sends the rest of the share to itself.
     pub(crate) fn populate(&mut self, mut share: Box<Share>) {
         if share.asker.thread == self.host.id {
             let conn = ConnId::from_bits(share.asker.connection);

@@ -1,5 +1,5 @@
-//! Whether a command that its client may run can run now (MULTI, subscriptions, pauses), and what the client is told if
-//! not.
+//! Decides whether a command that its client may run can run now (MULTI, subscriptions, pauses), and what the client is
+//! told otherwise.
 
 use command::{Command, CommandError, CommandId, Flag, OwnedArgs, Route, Rule, Shape};
 use journal::Refusal;
@@ -12,19 +12,19 @@ use session::ReplyMode;
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
-/// What happens to a command before it runs.
+/// The decision about a command before it runs.
 pub(crate) enum Admission {
     /// It runs.
     Run,
     /// It was queued for EXEC.
     Queued,
-    /// It runs later; there is no reply yet.
+    /// It runs later, and has no reply yet.
     Later,
     /// It does not run.
     Refused(CommandError),
 }
 
-/// Bytes of arguments that MULTI queues at most.
+/// Limit of the bytes of arguments that MULTI queues.
 const MULTI_BYTES_MAX: usize = 1 << 30;
 
 /// The error for commands that write, if they are refused because their changes could not be kept.
@@ -105,7 +105,7 @@ impl ThreadHost {
         Admission::Run
     }
 
-    /// Keeps a command of the current client until the end of the pause, if there is one and it has to wait for that.
+    /// Keeps a command of the current client until the end of the pause, if there is a pause that applies to it.
     pub(crate) fn postpones(&mut self, command: &Command, args: &[&[u8]]) -> bool {
         if !self.pausing.is_on() {
             return false;
@@ -116,7 +116,7 @@ impl ThreadHost {
         }
         let session = self.current.as_deref_mut().expect("a command runs for a client");
         self.pausing.postpone(session, command, args);
-        // As in Redis, where this is one way to be blocked.
+        // As in Redis, a paused client counts as blocked.
         self.accounting.stats().blocked_clients.add(1);
         true
     }
@@ -129,7 +129,7 @@ impl ThreadHost {
         let id = command.map(|command| command.id);
         session.last_command = id.or(session.last_command);
         if command.is_some_and(|command| command.entry.route == Route::Queued) {
-            // Also where there is no transaction.
+            // This is done even if there is no transaction.
             session.multi = None;
             self.unwatch();
             let error = CommandError::aborting(error);
@@ -143,7 +143,7 @@ impl ThreadHost {
         self.write_error(id, proto, error.text(), out);
     }
 
-    /// The same for a command that ends here: if its client wants no reply, there is none.
+    /// Replies with an error to a command that ends here, unless its client wants no reply.
     #[cold]
     pub(crate) fn turn_away(&mut self, command: Option<&Command>, error: &CommandError, out: &mut Output) {
         let (mode, mark) = (self.session().reply_mode, out.mark());
@@ -151,7 +151,7 @@ impl ThreadHost {
         self.suppress_reply(command, mode, mark, out);
     }
 
-    /// The same for a request that does not call a command correctly.
+    /// Replies with an error to a request that does not call a command correctly.
     #[cold]
     pub(crate) fn turn_away_malformed(&mut self, args: &[&[u8]], error: &CommandError, out: &mut Output) {
         if args.first().is_some_and(|name| resp::is_http(name)) {
@@ -176,8 +176,8 @@ impl ThreadHost {
         }
     }
 
-    /// Removes what a command wrote from `mark` on, if its client, in `mode` when the command arrived, wants no reply
-    /// to it. The messages of (un)subscribing are not replies.
+    /// Removes the output of a command, from `mark` on, if its client, in `mode` when the command arrived, wants no
+    /// reply. The messages of (un)subscribing are not replies.
     pub(crate) fn suppress_reply(
         &mut self,
         command: Option<&Command>,
@@ -199,7 +199,7 @@ impl ThreadHost {
     }
 }
 
-/// What a call of the current client may do; for EXEC, what the queued commands may.
+/// What a call of the current client may do. For EXEC, what the queued commands may do.
 pub(crate) fn demands(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) -> Demands {
     let mut all = Demands::of(&mut host.lua, command, args);
     let queued = host.current.as_deref().and_then(|session| session.multi.as_ref());
@@ -211,7 +211,7 @@ pub(crate) fn demands(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) 
     all
 }
 
-/// What becomes of a call that does not run because its client is a replica, or because of a pause.
+/// The decision about a call that does not run because its client is a replica, or because of a pause.
 fn stopped(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) -> Option<Admission> {
     if !host.session().follows() {
         return host.postpones(command, args).then_some(Admission::Later);
@@ -246,7 +246,7 @@ pub(crate) fn refusal_of_replica(
     }
     match demands(host, command, args) {
         asked if asked.writes && standing.is_read_only => Some(Standing::READ_ONLY),
-        // Others have to run, such as those of a replica that connects.
+        // Other commands must run, such as those of a replica that connects.
         asked if asked.shows_data && standing.is_in_doubt => standing.refuses_reads(),
         asked if !asked.bears_stale && standing.is_stale => Some(Standing::STALE),
         _ => None,

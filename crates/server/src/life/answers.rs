@@ -1,6 +1,6 @@
-//! A thread's answers to questions that all threads are asked.
+//! Answers questions that all threads are asked.
 //!
-//! Not here: the questions (`session`'s `question.rs`), and what happens to the answers (`homecoming.rs`).
+//! Not here: the questions (`session`'s `question.rs`), and handling the answers (`homecoming.rs`).
 
 use std::io::ErrorKind;
 
@@ -16,11 +16,11 @@ use crate::life::wait::{note_end_of_wait, write_end_of_wait};
 use crate::thread::{Thread, ThreadHost};
 
 impl Thread {
-    /// Does what is asked, and answers.
+    /// Does what a question asks for, and answers it.
     pub(crate) fn answer(&mut self, question: Question) {
         let Question { asker, subject, number } = question;
         debug_assert_eq!(number, self.host.answered + 1, "all threads get all questions in the same order");
-        // Before anything runs for it: a command that gives way answers the next questions.
+        // This comes before any command runs for it, because a command that gives way answers the next questions.
         self.host.answered = number;
         let part = match subject {
             Subject::List(listed) => Part::Lines(list(&mut self.host, &listed, asker.id, number)),
@@ -51,7 +51,7 @@ impl Thread {
     }
 }
 
-/// Answers within a command, which holds shards: what needs others is done when it has ended.
+/// Answers within a command, which holds shards. Work that needs other shards is done after the command.
 pub(crate) fn answer_within(host: &mut ThreadHost, question: Question) {
     let Question { asker, subject, number } = question;
     debug_assert_eq!(number, host.answered + 1, "all threads get all questions in the same order");
@@ -84,7 +84,7 @@ pub(crate) fn answer_within(host: &mut ThreadHost, question: Question) {
     host.mailroom.answer(asker, part);
 }
 
-/// Marks the clients that `filter` selects to be closed when the running command has ended; returns their number.
+/// Marks the clients that `filter` selects, to be closed when the running command has ended. Returns their number.
 fn kill_within(host: &mut ThreadHost, filter: &Filter, number: u64) -> u64 {
     let mut meant = Vec::new();
     for (conn, session) in
@@ -103,8 +103,8 @@ fn kill_within(host: &mut ThreadHost, filter: &Filter, number: u64) -> u64 {
     meant.len() as u64 + u64::from(is_running)
 }
 
-/// Ends the wait of a client by its timeout, or with this error; false if it had ended already. Its records stay in the
-/// shards until the running command has ended.
+/// Ends the wait of a client by its timeout, or with this error. Returns false if it had ended already. Its records
+/// stay in the shards until the running command has ended.
 fn time_out_within(host: &mut ThreadHost, conn: ConnId, error: Option<&CommandError>) -> bool {
     let Some(session) = host.connections.session(conn) else { return false };
     let Some(wait) = session.state.wait() else { return false };
@@ -141,7 +141,7 @@ fn list(host: &mut ThreadHost, listed: &Listed, asker: u64, number: u64) -> Vec<
             let mut usage = host.driver.usage(conn);
             let mut argument_bytes = session.state.argument_bytes();
             if id == asker {
-                // Redis answers while the request is still in the buffer.
+                // In Redis, the request is still in the buffer while it answers.
                 usage.input_bytes += listed.asked.bytes;
                 usage.input_capacity_bytes = usage.input_capacity_bytes.max(usage.input_bytes);
                 argument_bytes += listed.asked.argument_bytes;
@@ -152,12 +152,12 @@ fn list(host: &mut ThreadHost, listed: &Listed, asker: u64, number: u64) -> Vec<
     lines
 }
 
-/// Closes the clients of this thread that `filter` selects; the client that asks gets its reply first.
+/// Closes the clients of this thread that `filter` selects. The client that asks gets its reply first.
 fn kill(thread: &mut Thread, filter: &Filter, asker: u64, number: u64) -> u64 {
     let mut meant = Vec::new();
     for (conn, session) in unasked(&mut thread.host.connections, number) {
         if takes(filter, session) {
-            // It does not leave while others are closed, which may run their commands.
+            // It does not leave while others are closed, because their closing may run its commands.
             session.close_after_reply = true;
             meant.push((conn, session.client.id));
         }
@@ -176,13 +176,13 @@ fn find(host: &mut ThreadHost, id: u64, number: u64) -> Option<ConnId> {
     unasked(&mut host.connections, number).find_map(is_it)
 }
 
-/// The clients of this thread that have not been asked this question. Some were asked on their former thread: a thread that
-/// runs a slow script takes clients in before it answers.
+/// The clients of this thread that have not been asked this question. Some were asked on their former thread: a thread
+/// that runs a slow script takes in clients before it answers.
 fn unasked(connections: &mut Connections, number: u64) -> impl Iterator<Item = (ConnId, &mut Session)> {
     connections.iter_mut().filter(move |(_, session)| session.asked < number)
 }
 
-/// Frees what has yet to be freed, and returns memory that is kept for reuse.
+/// Frees the memory that has yet to be freed, and returns memory that is kept for reuse.
 fn purge(thread: &mut Thread) {
     let host = &mut thread.host;
     while host.garbage.has_work(host.snapshot.has_room()) && host.free_slice() {}

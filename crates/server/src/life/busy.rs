@@ -1,8 +1,8 @@
-//! A thread whose script runs for too long: its other clients get `BUSY`, and may end the script.
+//! Serves the other clients of a thread whose script runs for too long: they get `BUSY`, and may end the script.
 //!
 //! The commands that Redis allows meanwhile (`AUTH`, `MULTI`, `SCRIPT KILL`, `SHUTDOWN NOSAVE` …) run inside the
-//! script's transaction, because they need no shard. New connections are accepted and refused as usual; ended ones are
-//! cleaned up after the script.
+//! script's transaction, because they need no shard. New connections are accepted and refused as usual. Ended
+//! connections are cleaned up after the script.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -21,7 +21,8 @@ use crate::message::Message;
 use crate::thread::ThreadHost;
 
 impl ThreadHost {
-    /// Serves the other clients of this thread while its script runs. What cannot be done now is done after the script.
+    /// Serves the other clients of this thread while its script runs. Work that cannot be done now is done after the
+    /// script.
     pub(crate) fn busy_turn(&mut self, tx: &mut Tx<'_>) {
         self.mailroom.wake_sleepers();
         let mut events = Vec::new();
@@ -32,7 +33,7 @@ impl ThreadHost {
             match event {
                 Event::Data { conn } if gives(self, conn) => self.events.push_back(event),
                 Event::Data { conn } => self.serve_busy(tx, conn),
-                // New clients are taken, because one of them may want to end the script.
+                // New clients are accepted, because one of them may want to end the script.
                 Event::Accepted { socket, listener } => self.deal(socket, listener),
                 Event::Closed { .. } | Event::Detached { .. } => self.events.push_back(event),
                 Event::Wake => {}
@@ -60,7 +61,7 @@ impl ThreadHost {
         }
     }
 
-    /// Replies to a client's task that was sent before the script became slow; returns tasks that belong to no client.
+    /// Replies to a client's task that was sent before the script became slow. Returns tasks that belong to no client.
     fn refuse_task(&mut self, mut node: Box<Delegated<Task>>) -> Option<Box<Delegated<Task>>> {
         let task = &mut node.task;
         match task.work {
@@ -71,7 +72,7 @@ impl ThreadHost {
                 self.accounting.count_rejection(Some(command), &error);
                 self.write_error(Some(command), task.client.proto, error.text(), &mut task.reply);
             }
-            // The thread that waits for the shard finds out for itself.
+            // The thread that waits for the shard notices the delay by itself.
             Work::Notify => {}
             Work::Forget(_) | Work::Restore(_) | Work::HandOver(_) => return Some(node),
         }
@@ -85,12 +86,12 @@ impl ThreadHost {
             return;
         }
         let Some((mut parser, mut session)) = self.connections.take(conn) else {
-            // The script's caller: what it sends waits, and not too much of it.
+            // This is the script's caller. Its input waits, up to a limit.
             self.driver.pause_reading(conn);
             return self.events.push_back(Event::Data { conn });
         };
         let Parser::Redis(redis) = &mut *parser else {
-            // Nothing that memcached's clients send could run now: it waits.
+            // None of the commands of memcached's clients could run now, so they wait.
             session.is_reading_paused = true;
             self.driver.pause_reading(conn);
             self.connections.put_back(conn, parser, session);
@@ -155,7 +156,7 @@ impl ThreadHost {
         if let Err(lack) = self.permit(command, args) {
             return self.turn_away_for(lack, command, out);
         }
-        // Nor is it queued behind MULTI, which then ends in EXECABORT, as in Redis.
+        // The command is not queued after MULTI either, which then ends in EXECABORT, as in Redis.
         if !command.has(Flag::AllowBusy) {
             let error = self.shared.scripts.busy_error();
             return self.turn_away(Some(command), &error, out);

@@ -1,5 +1,5 @@
-//! Delegated tasks: those of other threads' clients, which run here because this thread holds the shard or is its home;
-//! and those that this thread runs at a shard, or leaves with its holder.
+//! Runs delegated tasks: those of other threads' clients, because this thread holds the shard or is its home. Also
+//! sends this thread's tasks to a shard or its holder.
 
 use command::mutant::{self, Mutant};
 use command::{Client, Command, Forget, Mode, Outcome, OwnedArgs, Post, Task, Work};
@@ -12,11 +12,11 @@ use crate::life::homecoming::send_posts;
 use crate::message::Message;
 use crate::thread::{Thread, begin, finish};
 
-/// Delegated tasks that run before the thread goes on with its own connections.
+/// Limit of delegated tasks that run before the thread continues with its own connections.
 const DRAIN_MAX: usize = 16;
 
 impl Thread {
-    /// Runs a task that hopped here, to its home; if its shard is taken, the holder runs it.
+    /// Runs a task that hopped here, to its home. If its shard is taken, the holder runs it.
     pub(crate) fn take_hop(&mut self, node: Box<Delegated<Task>>) {
         let id = node.task.shard;
         self.leave_all();
@@ -26,8 +26,8 @@ impl Thread {
         }
     }
 
-    /// Runs what was delegated to the shards that this thread keeps, a bounded number of tasks for each. Wakes the tasks'
-    /// threads only afterwards, because waking takes time that everyone who needs the shard would wait.
+    /// Runs the tasks delegated to the shards that this thread keeps, a bounded number for each. Wakes the tasks'
+    /// threads only afterwards, because every other thread that needs the shard would wait while it wakes them.
     pub(crate) fn drain_kept(&mut self) {
         if self.tx.hold.kept().is_empty() {
             return self.host.mailroom.wake_sleepers();
@@ -38,14 +38,15 @@ impl Thread {
         while let Some(&id) = kept.get(index) {
             index += 1;
             for _ in 0..DRAIN_MAX {
-                // A task may have entered this one too, and left it with nothing to do; or it went to a script that asked.
+                // A task may have entered this shard, too, and left it without tasks; or the shard went to a script
+                // that asked for it.
                 if !self.tx.hold.kept().contains(&id) {
                     break;
                 }
                 let Some(node) = self.tx.hold.next_task_or_leave(id) else { break };
                 self.run_task(id, node);
             }
-            // What a task entered beside its shard may be wanted by others, too.
+            // Other threads may want the shards that a task entered beside its own.
             let more: SmallVec<[ShardId; 8]> =
                 self.tx.hold.kept().iter().copied().filter(|id| !kept.contains(id)).collect();
             kept.extend(more);
@@ -53,7 +54,8 @@ impl Thread {
         self.host.mailroom.wake_sleepers();
     }
 
-    /// Runs a delegated task at `id`, which this thread holds, and sends it back, but wakes nobody yet. The shard is kept.
+    /// Runs a delegated task at `id`, which this thread holds, and sends it back without waking its thread. Keeps the
+    /// shard.
     pub(crate) fn run_task(&mut self, id: ShardId, mut node: Box<Delegated<Task>>) {
         if matches!(node.task.work, Work::HandOver(_)) {
             let Work::HandOver(to) = node.task.work else { unreachable!("looked at above") };
@@ -61,7 +63,7 @@ impl Thread {
         }
         let entered = self.tx.hold.try_enter(id);
         debug_assert!(entered, "a thread may enter the shard that it keeps");
-        // It may have been sent when CONFIG SET was answered, and this turn have begun before.
+        // The task may have been sent after CONFIG SET was answered, while this turn began before.
         self.tx.config = self.host.shared.data_config();
         self.tx.holds_replies = self.host.shared.journal.holds_replies();
         let origin = node.task.client.thread;
@@ -79,8 +81,8 @@ impl Thread {
         if !mutant::is_on(Mutant::DelegatedAtOnce) {
             shared.journal.hold(&mut self.tx, mark, &mut node.task.reply);
         }
-        // What the task published goes first, so that nothing that its client does next overtakes it; what its own
-        // thread has to deliver goes with the reply, because the client's own messages come after that.
+        // Published messages go first, so that nothing that the task's client does next overtakes them. Messages for
+        // the task's own thread go with the reply, because messages to the client itself come after the reply.
         let published =
             if answers { pubsub::take_for_thread(&mut self.tx.posts, origin) } else { Vec::new() };
         (self.tx.seen, self.tx.told_itself) = (outer, outer_told);
@@ -92,23 +94,23 @@ impl Thread {
         if answers && published.is_empty() {
             self.host.mailroom.post(origin, Message::Done(node, published));
         } else if answers {
-            // Behind what was published before, even if the origin is this thread.
+            // It follows the messages published before, even if the origin is this thread.
             self.host.shared.threads[usize::from(origin)].send(Message::Done(node, published));
         }
-        // What the task entered beside its shard, in which it may have published.
+        // These are the shards that the task entered beside its own, and in which it may have published.
         while let Some(&other) = self.tx.hold.entered().last() {
             self.tx.hold.leave_or_keep(other);
         }
     }
 
-    /// Does the work of a task; false if nobody waits for it.
+    /// Does the work of a task. Returns false if no client waits for it.
     fn perform(&mut self, id: ShardId, task: &mut Task) -> bool {
         let table = &self.host.shared.table;
         match task.work {
             Work::Run(command) | Work::Restore(command) => {
                 let command = table.get(command);
                 if command.entry.mode == Mode::Heavy {
-                    // It may take long, for those as well who wait for what ran before.
+                    // This may take long, and the clients of earlier tasks should not wait for it.
                     self.host.mailroom.wake_sleepers();
                 }
                 let args = task.args.slices();
@@ -169,7 +171,7 @@ impl Thread {
         }
     }
 
-    /// Removes something from the shard of `key`.
+    /// Removes a record from the shard of `key`.
     pub(crate) fn forget(&mut self, db: u32, key: &[u8], what: Forget) {
         let placement = self.host.shared.shards.placement();
         let id = match what {
@@ -182,8 +184,7 @@ impl Thread {
     }
 }
 
-/// Whether something has begun since a command was left here, because of which it is refused or waits. Its client's
-/// thread sees to that.
+/// Whether an event since the command was left here makes it be refused or wait. Its client's thread handles that.
 fn is_stopped(thread: &mut Thread, command: &Command, args: &[&[u8]], db: u32) -> bool {
     let Thread { host, tx, .. } = thread;
     if command.is_write() && host.shared.standing().is_read_only {

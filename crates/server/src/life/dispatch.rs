@@ -1,4 +1,4 @@
-//! From arguments to a reply: how a command gets its shards.
+//! Gets a command its shards, from arguments to a reply.
 //!
 //! ```text
 //!   command ── resolve, admit ──▶ needs ──▶ nothing: run
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The thread keeps a baton over a run of commands of one pipeline that need the same shard. Before it leaves the
-//! shard, it runs what was delegated meanwhile (`delegated.rs`).
+//! shard, it runs the tasks that were delegated meanwhile (`delegated.rs`).
 
 use std::sync::atomic::Ordering;
 
@@ -36,7 +36,7 @@ use observe::EntryType;
 /// Commands of a pipeline that run under one baton before other threads get it.
 const RUN_MAX: u32 = 32;
 
-/// Where the only key of a call is, if it has just one.
+/// The place of the only key of a call, if it has just one.
 #[inline]
 fn locate_lone_key(shards: &Shards, command: &Command, args: &[&[u8]]) -> Option<Located> {
     let key = args[command.lone_key(args)?];
@@ -52,7 +52,7 @@ impl ThreadHost {
         }
     }
 
-    /// The same for a call that does not have just one key.
+    /// The shards that a call needs if it does not have just one key.
     #[inline]
     fn needs_of_no_lone_key(&mut self, command: &Command, args: &[&[u8]]) -> Needs {
         let placement = self.shared.shards.placement();
@@ -81,7 +81,7 @@ impl Thread {
         }
     }
 
-    /// The same for a command that was looked up before; `located` says where its only key is, if that is known.
+    /// Runs a command that was looked up before. `located` is the place of its only key, if known.
     #[inline]
     pub(crate) fn call(
         &mut self,
@@ -104,7 +104,7 @@ impl Thread {
                 && refusal_of_replica(&mut self.host, command, args).is_some();
         if is_special {
             self.special_command(command, args, out);
-        // Here and not in `execute`, which nearly all commands so do without.
+        // This is here rather than in `execute`, which nearly all commands can skip this way.
         } else if let Some(located) =
             located.or_else(|| locate_lone_key(&self.host.shared.shards, command, args))
         {
@@ -117,7 +117,7 @@ impl Thread {
         }
     }
 
-    /// Whether commands of the current client just run: nothing queues, refuses, delays or shows them.
+    /// Whether commands of the current client simply run: no state queues, refuses, delays or shows them.
     #[inline]
     pub(crate) fn runs_plainly(&mut self) -> bool {
         !(self.host.session().is_special()
@@ -130,20 +130,20 @@ impl Thread {
             || self.host.shared.snapshots.progress.is_loading())
     }
 
-    /// A command of a client that is not plain: queued, refused, or its reply suppressed.
+    /// Handles a command of a client in a special state: it is queued, refused, or its reply suppressed.
     #[cold]
     fn special_command(&mut self, command: &'static Command, args: &[&[u8]], out: &mut Output) {
         let (mode, mark) = (self.host.session().reply_mode, out.mark());
         self.host.session().next_after_caching(command);
         match self.host.admit(command, args) {
             Admission::Run => {
-                // A script is shown before the commands that it calls.
+                // MONITOR shows a script before the commands that it calls.
                 let shown_first = command.has(Flag::SkipMonitor);
                 self.host.monitor(command, args, shown_first);
                 self.execute(command, args, Needs::Nothing, 0, out);
                 note_seen(self);
                 if self.host.session().is_subscriber() && !self.tx.posts.is_empty() {
-                    // Only then it is known whether it hears of events of its own.
+                    // Only after that is it known whether the client gets events of its own.
                     self.leave_all();
                 }
                 self.host.monitor(command, args, !shown_first);
@@ -173,7 +173,7 @@ impl Thread {
         }
     }
 
-    /// The same for a call that does not have just one key, or needs more shards than that key's.
+    /// Executes a call that does not have just one key, or that needs more shards than its key's.
     fn execute_otherwise(
         &mut self,
         command: &'static Command,
@@ -184,7 +184,7 @@ impl Thread {
     ) {
         let shared = self.host.shared;
         if self.tx.hold.has_unpublished() {
-            // Of the same pipeline: an offset that this command shows includes what was written before.
+            // This is for the same pipeline: an offset that this command shows includes earlier writes.
             self.tx.commit();
             note_written(&mut self.tx, self.host.current.as_deref_mut());
         }
@@ -198,7 +198,7 @@ impl Thread {
         match &needs {
             Needs::Nothing => {
                 if command.entry.route == Route::Walk {
-                    // It leaves shards as it goes, but none with what was changed before it.
+                    // It leaves shards as it proceeds, but only after earlier changes are published.
                     self.leave_all();
                 }
                 self.host.accounting.stats().count_entry(EntryType::None, 0);
@@ -228,7 +228,7 @@ impl Thread {
         out: &mut Output,
     ) {
         let shared = self.host.shared;
-        // A script looks at the user of its client.
+        // A script depends on the user of its client.
         let mode = command.entry.mode;
         let travels = mode.may_travel() && (mode != Mode::Heavy || !self.host.session().access.is_limited());
         let home = shared.shards.home(id);
@@ -242,8 +242,8 @@ impl Thread {
                 if !travels {
                     return self.execute_wide(command, args, &[id], &Needs::One(id), tries, out);
                 }
-                // Rather than delegated now: its thread has other clients to serve and replies to send, and the shard is rarely
-                // taken for longer than that.
+                // It is put off rather than delegated now, because its thread has other clients to serve and replies to
+                // send, and the shard is rarely taken for longer.
                 let may_be_put_off = self.runs_plainly();
                 if self.host.session().state.put_off(may_be_put_off) {
                     return;
@@ -260,7 +260,7 @@ impl Thread {
         self.tx.located = located;
         let entered_before = self.tx.hold.entered().len();
         self.run_here(command, args, out);
-        // As it went it may have entered more, or have let go of all to run again.
+        // It may have entered more shards, or have left all of them to run again.
         let entered = self.tx.hold.entered().len();
         if entered > entered_before {
             self.host.accounting.stats().count_entry(EntryType::Wide, 1 + entered - entered_before);
@@ -271,8 +271,8 @@ impl Thread {
         }
     }
 
-    /// Whether a command on this shard goes to the shard's home thread, if that is another one: always in home mode; a
-    /// heavy command if that thread is awake.
+    /// Whether a command on this shard goes to the shard's home thread, if that is another one: always in home mode,
+    /// otherwise if it is heavy and that thread is awake.
     #[inline]
     pub(crate) fn runs_elsewhere(&self, command: &Command, id: ShardId) -> bool {
         let shared = self.host.shared;
@@ -299,7 +299,7 @@ impl Thread {
         self.host.mailroom.send(self.host.shared.shards.home(id), Message::Hop(node));
     }
 
-    /// A task of the current client.
+    /// Creates a task of the current client.
     pub(crate) fn task(&mut self, work: Work, shard: ShardId, args: &[&[u8]]) -> Task {
         let client = Client { may_be_gone: true, ..self.host.session().client };
         Task::new(work, shard, client, OwnedArgs::new(args))
@@ -331,8 +331,8 @@ impl Thread {
         self.leave_all();
     }
 
-    /// Enters all of `ids`, which ascend. False: one stayed taken and nothing is held. A note was left there, which
-    /// tells `client` when to try again.
+    /// Enters all of `ids`, which ascend. Returns false if one stayed taken; then nothing is held, and a note at that
+    /// shard tells `client` when to try again.
     pub(crate) fn enter_all(&mut self, ids: &[ShardId], tries: u32, client: Client) -> bool {
         self.leave_all();
         let patience = self.host.shared.shards.patience();
@@ -345,7 +345,7 @@ impl Thread {
                     self.leave_all();
                     let task = Task::new(Work::Notify, taken, client, OwnedArgs::default());
                     if self.tx.hold.enter_or_delegate(taken, Delegated::new(task)).is_some() {
-                        // It came free at this moment: it is entered already.
+                        // The shard was left at this moment and is entered already.
                         continue;
                     }
                 }
@@ -368,7 +368,7 @@ impl Thread {
             return;
         }
         let session = self.host.session();
-        // Not before: whoever reads that of another client may rely on the shards knowing, too.
+        // This must not come earlier: another client that reads it may rely on the shards knowing the command, too.
         session.last_command = Some(command.id);
         let client = session.client;
         process::crash::note_command(client.id, client.db, command.id.0);
@@ -388,7 +388,7 @@ impl Thread {
         }
     }
 
-    /// Handles a command that has no reply yet.
+    /// Handles a command without a reply so far.
     #[cold]
     fn conclude(&mut self, command: &'static Command, args: &[&[u8]], outcome: Outcome, out: &mut Output) {
         match outcome {
@@ -397,7 +397,7 @@ impl Thread {
             Outcome::Again(ids) => {
                 self.leave_all();
                 if !self.host.session().state.is_ready() {
-                    // When what it sent away has come back, or others were served.
+                    // It runs again when its tasks have come back, or other clients were served.
                     return;
                 }
                 self.host.accounting.stats().retries.add(1);
@@ -406,7 +406,7 @@ impl Thread {
         }
     }
 
-    /// Leaves every shard of the running transaction, and runs what was delegated meanwhile.
+    /// Leaves every shard of the running transaction, and runs the tasks that were delegated meanwhile.
     #[inline]
     pub(crate) fn leave_all(&mut self) {
         if self.tx.has_news() {
@@ -434,7 +434,7 @@ fn refuses_by_now(
     true
 }
 
-/// The same where messages or records have to be published. Out of line, because most transactions have none.
+/// Leaves all shards where messages or records must be published. Out of line, because most transactions have none.
 #[inline(never)]
 fn leave_with_news(thread: &mut Thread) {
     let Thread { tx, host, .. } = thread;
@@ -449,7 +449,7 @@ fn leave_with_news(thread: &mut Thread) {
         mailroom.publish(published);
     });
     tx.told_itself |= told_itself;
-    // Ahead of the other posts, and while the shards are held.
+    // These come before the other posts, and while the shards are held.
     for post in tx.posts.extract_if(.., |post| matches!(post, Post::Published(_))) {
         if let Post::Published(published) = post {
             mailroom.publish(published);
@@ -459,7 +459,7 @@ fn leave_with_news(thread: &mut Thread) {
     if mutant::is_on(Mutant::CommitsLate) {
         tx.commit_late();
     }
-    // Before anything of this client is delegated: its messages keep their order.
+    // This comes before any delegation for this client, so that its messages keep their order.
     thread.post_all();
     if !all_left {
         thread.drain_kept();

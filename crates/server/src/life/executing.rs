@@ -1,6 +1,6 @@
 //! Continues an EXEC that waits for answers of other threads.
 //!
-//! Not here: what runs before it waits, and in which order (`commands/transactions.rs`).
+//! Not here: the commands that run before it waits, and their order (`commands/transactions.rs`).
 
 use proactor::ConnId;
 use resp::Output;
@@ -10,7 +10,7 @@ use crate::commands::transactions::run_rest;
 use crate::subscribers::hear_itself;
 use crate::thread::Thread;
 
-/// If the current client's EXEC waits, its later reply depends on what has been seen so far.
+/// Notes the slices that the current client's EXEC has seen, if it waits: its later reply depends on them.
 pub(crate) fn note_seen(thread: &mut Thread) {
     if thread.host.session().state.executing().is_some() {
         thread.leave_all();
@@ -21,7 +21,7 @@ pub(crate) fn note_seen(thread: &mut Thread) {
     }
 }
 
-/// The command for which an EXEC waited has replied.
+/// Continues an EXEC after the command for which it waited has replied.
 pub(crate) fn go_on_executing(
     thread: &mut Thread,
     conn: ConnId,
@@ -46,7 +46,7 @@ pub(crate) fn go_on_executing(
     thread.post_all();
 }
 
-/// The client whose EXEC waits is gone: the rest of its commands run all the same.
+/// Runs the remaining commands of a waiting EXEC whose client is gone.
 pub(crate) fn run_unheard(
     thread: &mut Thread,
     session: Box<Session>,

@@ -1,6 +1,6 @@
-//! Asks all threads.
+//! Asks all threads a question, and gathers their answers.
 //!
-//! The client waits, without holding anything, until every thread has answered; then its reply is built from the
+//! The client waits, without holding anything, until every thread has answered. Its reply is then built from the
 //! answers.
 //!
 //! Clients move between threads meanwhile (`connections/moving.rs`), but each is asked exactly once. A lock orders
@@ -19,12 +19,12 @@ impl ThreadHost {
         let mut questions = self.shared.registry.questions();
         *questions += 1;
         let number = *questions;
-        // This thread, too, gets the question after what others have sent it before.
+        // This thread, too, gets the question after the messages that others have sent it before.
         self.mailroom.fetch();
         self.gather(|asker| Message::Ask(Question { asker, subject: subject.clone(), number }), finish);
     }
 
-    /// Sends all threads a message that each answers with a part.
+    /// Sends a message to all threads, each of which answers with a part.
     pub(crate) fn gather(&mut self, message: impl Fn(Client) -> Message, finish: Finish) {
         let expected = self.shared.threads.len();
         let session = self.session();

@@ -1,4 +1,4 @@
-//! A thread whose command takes long gives way: other threads serve its clients meanwhile.
+//! Gives way to other clients when a command takes long: other threads serve them meanwhile.
 //!
 //! ```text
 //!   command ── Pace ──▶ breathe ── 2 ms of work ──▶ look, once a millisecond:
@@ -8,13 +8,13 @@
 //!   its end ──▶ the thread serves clients again
 //! ```
 //!
-//! The thread does all this itself, within the command, so a connection belongs to one thread at any time. It enters,
-//! leaves and runs nothing, because it holds the command's shards. What it cannot do so waits for the end of the
-//! command: clients that cannot [move](crate::connections::moving), clients whose command waits for other threads, and
-//! those that need the command's shards.
+//! The thread does all this itself, within the command, so each connection belongs to one thread at any time. It
+//! enters, leaves and runs nothing, because it holds the command's shards. Work that this rules out waits for the end
+//! of the command: clients that cannot [move](crate::connections::moving), clients whose command waits for other
+//! threads, and clients that need the command's shards.
 //!
-//! Not here: where commands breathe (`command`'s `pace.rs`), when a look is due (`clients::GivingWay`), and what the
-//! clients of a slow script may do (`busy.rs`). [Why so](../../../../docs/decisions/giving-way.md).
+//! Not here: the points at which commands breathe (`command`'s `pace.rs`), the times of checks (`clients::GivingWay`),
+//! and the rights of clients during a slow script (`busy.rs`). [The reasons](../../../../docs/decisions/giving-way.md).
 
 use std::time::Duration;
 
@@ -31,14 +31,14 @@ use crate::life::answers::answer_within;
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 
-/// After so many looks it gives away also connections of clients that say nothing.
+/// The number of checks after which connections of silent clients are given away, too.
 const LOOKS_BEFORE_SILENT: u32 = 8;
-/// How many of these go at a time.
+/// The number of these that go at a time.
 const SILENT_PER_LOOK: usize = 16;
-/// How often the driver is asked in a look, so that connections that are to leave have soon left.
+/// The number of times that a check asks the driver, so that connections leave soon.
 const ROUNDS: usize = 3;
 
-/// A command that takes long has come to a point where others may have their turn.
+/// Gives way if a long command has come to a point where other clients may have their turn.
 pub(crate) fn give_way_if_due(host: &mut ThreadHost) {
     shard::interrupt();
     let clock = host.driver.clock();
@@ -49,8 +49,8 @@ pub(crate) fn give_way_if_due(host: &mut ThreadHost) {
     }
 }
 
-/// The thread that serves a client of this one meanwhile: one of those in use if possible. `None`: there is no other, or
-/// each has a long command of its own.
+/// The thread that serves a client of this one meanwhile: one of those in use if possible. `None`: there is no other,
+/// or each has a long command of its own.
 pub(crate) fn helper(host: &mut ThreadHost) -> Option<u16> {
     let (threads, me, next) = (&host.shared.threads, host.id, host.way.next);
     let count = threads.len() as u16;
@@ -62,7 +62,7 @@ pub(crate) fn helper(host: &mut ThreadHost) -> Option<u16> {
     found
 }
 
-/// Whether a connection goes to another thread, because this one has given way.
+/// Whether a connection goes to another thread because this one has given way.
 pub(crate) fn gives(host: &mut ThreadHost, conn: ConnId) -> bool {
     if !host.way.is_away {
         return false;
@@ -75,7 +75,7 @@ pub(crate) fn gives(host: &mut ThreadHost, conn: ConnId) -> bool {
     host.moves.is_leaving(conn) || may_go && helper(host).is_some_and(|to| send_off(host, conn, to))
 }
 
-/// In a simulation, in which no time passes while a command runs: whether the seed wants it.
+/// Whether the seed of a simulation wants it. In a simulation, no time passes while a command runs.
 fn is_drawn(host: &mut ThreadHost) -> bool {
     let one_in = host.shared.machine.tuning.moves_one_in;
     one_in > 0
@@ -83,7 +83,7 @@ fn is_drawn(host: &mut ThreadHost) -> bool {
         && host.driver.entropy().is_ok_and(|mut entropy| entropy.below(one_in) == 0)
 }
 
-/// Looks after the other clients of the thread while its command runs.
+/// Serves the other clients of the thread while its command runs.
 #[cold]
 fn look(host: &mut ThreadHost) {
     if !host.way.is_away {
@@ -115,7 +115,7 @@ fn look(host: &mut ThreadHost) {
     }
 }
 
-/// Handles what the driver reports. What has to wait is kept in its order.
+/// Handles the driver's events. Events that must wait stay in order.
 fn take_events(host: &mut ThreadHost) -> std::io::Result<()> {
     let mut events = Vec::new();
     host.driver.turn(Some(Duration::ZERO), &mut events)?;
@@ -128,7 +128,7 @@ fn take_events(host: &mut ThreadHost) -> std::io::Result<()> {
                 host.events.push_back(event);
             }
             Event::Closed { conn, .. } => {
-                // That it has ended is reported only once: it stays here.
+                // The end of a connection is reported only once, so the connection stays here.
                 if let Some(session) = host.connections.session(conn) {
                     session.has_hung_up = true;
                 }
@@ -140,10 +140,10 @@ fn take_events(host: &mut ThreadHost) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Gives a connection to another thread; if that is not possible, nothing more is read from it for now.
+/// Gives a connection to another thread. If that is impossible, stops reading from it for now.
 fn give(host: &mut ThreadHost, conn: ConnId) {
     let Some(session) = host.connections.session(conn) else {
-        // It is being served, or gone.
+        // It is being served, or is gone.
         if !host.way.paused.contains(&conn) {
             host.way.paused.push(conn);
             host.driver.pause_reading(conn);
@@ -162,7 +162,7 @@ fn give(host: &mut ThreadHost, conn: ConnId) {
     }
 }
 
-/// Gives away some of the connections whose clients have said nothing.
+/// Gives away some connections of silent clients.
 fn give_silent(host: &mut ThreadHost) {
     for _ in 0..SILENT_PER_LOOK {
         let Some((conn, session)) = host.connections.first_from(host.way.slot) else { return };
@@ -220,7 +220,7 @@ fn take(host: &mut ThreadHost, message: Message) -> Option<Message> {
     None
 }
 
-/// Sends a message to the thread that helps out; returns it if there is none.
+/// Sends a message to the thread that helps out. Returns it if there is none.
 pub(crate) fn pass_on(host: &mut ThreadHost, message: Message) -> Option<Message> {
     match helper(host) {
         Some(to) => host.mailroom.send(to, message),
@@ -229,15 +229,14 @@ pub(crate) fn pass_on(host: &mut ThreadHost, message: Message) -> Option<Message
     None
 }
 
-/// Whether the client whose command runs gets messages that it did not ask for. Its session is not in its place, so
-/// they have to wait.
+/// Whether the client whose command runs gets messages without a request. Its session is taken out, so they must wait.
 fn hears(host: &ThreadHost) -> bool {
     let running = [&host.current, &host.aside.caller];
     let mut sessions = running.into_iter().filter_map(|session| session.as_deref());
     sessions.any(|session| session.is_subscriber() || session.tracking.is_some() || session.monitor)
 }
 
-/// A command that was delegated is back. If it is complete, its client gets the reply, and may go.
+/// Handles a delegated command that is back. If it is complete, its client gets the reply, and may move.
 fn come_home(
     host: &mut ThreadHost,
     mut node: Box<Delegated<Task>>,
@@ -264,7 +263,7 @@ fn come_home(
     None
 }
 
-/// Lets tasks that wait at shards which the thread keeps run elsewhere, before a command that may take long.
+/// Sends tasks that wait at kept shards to other threads, before a command that may take long.
 #[cold]
 pub(crate) fn pass_kept_on(thread: &mut Thread) {
     let Thread { tx, host, .. } = thread;
@@ -283,7 +282,7 @@ pub(crate) fn pass_kept_on(thread: &mut Thread) {
     }
 }
 
-/// Lets a task run on the thread that helps out, or on this one after the running command.
+/// Runs a task on the thread that helps out, or on this one after the running command.
 pub(crate) fn send_task_on(host: &mut ThreadHost, node: Box<Delegated<Task>>) {
     let to = match host.shared.entry_mode {
         EntryMode::Home => host.shared.shards.home(node.task.shard),

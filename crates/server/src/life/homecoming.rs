@@ -1,4 +1,4 @@
-//! What arrives at a thread: replies of commands that ran on other threads, ended waits, messages.
+//! Handles what arrives at a thread: replies of commands that ran on other threads, ended waits, messages.
 
 use std::io::ErrorKind;
 
@@ -21,7 +21,7 @@ use crate::replication::take_news;
 use crate::subscribers::hear_itself;
 use crate::thread::{Thread, ThreadHost};
 
-/// Messages to post for which a thread keeps memory.
+/// Limit of messages to post for which a thread keeps memory.
 const POSTS_KEPT_MAX: usize = 256;
 
 impl Thread {
@@ -37,7 +37,7 @@ impl Thread {
             Message::Listen(listeners) => self.host.dealer.listen(&mut self.host.driver, listeners),
             Message::Hop(node) => self.take_hop(node),
             Message::Done(node, published) => {
-                // After the reply, and before what its client sent next.
+                // These come after the reply and before what the client sent next.
                 for published in published.into_iter().rev().filter(|published| !published.to.is_empty()) {
                     self.host.mailroom.put_first(Message::Deliver(published));
                 }
@@ -69,7 +69,7 @@ impl Thread {
         }
     }
 
-    /// A task of a client of this thread comes back.
+    /// Handles a task of a client of this thread that comes back.
     fn come_home(&mut self, node: Delegated<Task>) {
         let mut task = node.task;
         let conn = ConnId::from_bits(task.client.connection);
@@ -86,7 +86,7 @@ impl Thread {
                 self.take_outcome(conn, task);
             }
             Work::Look(command) => {
-                // The second of two hops.
+                // This is the second of two hops.
                 task.work = Work::Run(command);
                 self.host
                     .mailroom
@@ -97,11 +97,11 @@ impl Thread {
         }
     }
 
-    /// The client of a task has hung up: what the task popped goes back, and a wait that it began ends.
+    /// Handles a task whose client has hung up: popped values go back, and a wait that it began ends.
     fn nobody_home(&mut self, task: Task) {
         self.put_back_unclaimed(task.client, task.restore);
         if let Outcome::Blocked(blocked) = task.outcome {
-            // It may be served already, at one of its keys; what it was served with comes as a message of its own.
+            // The waiter may have been served already at one of its keys. That value comes in a message of its own.
             let _is_unserved = blocked.waiter.claim.end();
             self.forget_tickets(&blocked);
         }
@@ -122,7 +122,7 @@ impl Thread {
                     tries: 0,
                 };
                 if self.host.shared.may_hold_back() {
-                    // That may be why, and will take a moment.
+                    // The snapshot may be the reason, and takes a moment.
                     let ThreadHost { connections, snapshot, accounting, .. } = &mut self.host;
                     let Some(session) = connections.session(conn) else { return };
                     return snapshot.hold_back(session, retry, accounting.stats());
@@ -132,7 +132,7 @@ impl Thread {
         }
     }
 
-    /// A command can be tried again: its shard is free, or the next slice of a snapshot is done.
+    /// Tries a command again: its shard is free, or the next slice of a snapshot is done.
     pub(crate) fn try_again(&mut self, conn: ConnId) {
         let Some(session) = self.host.connections.session(conn) else { return };
         if let Some(retry) = session.state.take_retry() {
@@ -140,7 +140,7 @@ impl Thread {
         }
     }
 
-    /// What a client's `MIGRATE` sent has arrived or failed: the command continues.
+    /// Continues a client's `MIGRATE`: the sent values have arrived or failed.
     fn take_returned(&mut self, returned: Returned) {
         let conn = ConnId::from_bits(returned.client.connection);
         let Some(session) = self.host.connections.session(conn) else { return };
@@ -152,7 +152,7 @@ impl Thread {
 
     /// Runs a command again that could not get its shards.
     fn retry(&mut self, conn: ConnId, retry: Retry) {
-        // What it waited for is no time that it takes.
+        // The time that it waited does not count as its own.
         self.host.accounting.begin_lap(self.host.driver.clock());
         self.with_session(conn, |thread, out| {
             let args = retry.args.slices();
@@ -162,16 +162,16 @@ impl Thread {
                 let error = thread.host.shared.scripts.busy_error();
                 thread.host.refuse(Some(command), &error, out);
             } else if let Some(error) = refusal_of_replica(&mut thread.host, command, &args) {
-                // It was none when the command came.
+                // This server was not a replica when the command came.
                 thread.host.refuse(Some(command), &error, out);
             } else if thread.host.session().migration.is_none() && thread.host.postpones(command, &args) {
-                // There was no pause when the command came. What was migrated meanwhile is not sent again.
+                // There was no pause when the command came. Migrated values are not sent again.
             } else {
                 thread.execute(command, &args, retry.needs, retry.tries, out);
                 note_seen(thread);
             }
             if thread.host.session().state.is_ready() {
-                // It is over, and may have been refused.
+                // The command is over, and may have been refused.
                 thread.host.session().progress = None;
             }
             thread.host.suppress_reply(Some(command), mode, mark, out);
@@ -184,8 +184,8 @@ impl Thread {
         self.post_all();
     }
 
-    /// Continues with what a client sent while its command waited. Messages of other clients that have arrived for it
-    /// are delivered first: it may have sent the rest because it knows about them.
+    /// Continues with the input that a client sent while its command waited. Messages of other clients for it are
+    /// delivered first: it may have sent that input because it knows about them.
     pub(crate) fn go_on(&mut self, conn: ConnId) {
         let hears = |session: &mut Session| session.is_subscriber() || session.tracking.is_some();
         if !self.host.mailroom.is_empty() && self.host.connections.session(conn).is_some_and(hears) {
@@ -195,7 +195,7 @@ impl Thread {
         }
     }
 
-    /// Sends a reply from elsewhere and continues with what the client sent meanwhile.
+    /// Sends a reply from elsewhere and continues with the client's input.
     pub(crate) fn reply_and_go_on(&mut self, conn: ConnId, reply: &mut Output) {
         let Some(session) = self.host.connections.session(conn) else { return };
         let mode = session.reply_mode;
@@ -216,10 +216,10 @@ impl Thread {
         self.go_on(conn);
     }
 
-    /// Does something for a client as if its command ran: its session is the current one, and its output is at hand.
+    /// Acts for a client as if its command ran: its session is the current one, and its output is available.
     pub(crate) fn with_session(&mut self, conn: ConnId, act: impl FnOnce(&mut Thread, &mut Output)) {
         let Some((parser, mut session)) = self.host.connections.take(conn) else { return };
-        // A command that is not read from the input cannot be put off, to be read again.
+        // A command that is not read from the input cannot be put off, because it could not be read again.
         session.state.forbid_putting_off();
         let outer = self.host.current.replace(session);
         let (mut out, outer_seen) = (Output::new(), std::mem::take(&mut self.tx.seen));
@@ -304,12 +304,12 @@ impl Thread {
         self.post_all();
     }
 
-    /// The peer will send nothing more, or (`error`) is gone.
+    /// Handles a peer that will send nothing more, or (`error`) is gone.
     pub(crate) fn hang_up(&mut self, conn: ConnId, error: Option<ErrorKind>) {
         if error.is_some() {
             return self.close(conn, CloseMode::Now);
         }
-        // Whoever only closed his sending side still gets the replies to what he sent.
+        // A client that only closed its sending side still gets the replies to what it sent.
         if let Some(session) = self.host.connections.session(conn) {
             session.has_hung_up = true;
         }
@@ -325,7 +325,7 @@ impl Thread {
             session = run_unheard(self, session, executing);
         }
         if let Some(wait) = session.state.take_wait() {
-            // If it is served at this moment, its reply comes too late, and is undone.
+            // If it is being served at this moment, its reply comes too late and is undone.
             let _is_unserved = wait.blocked.waiter.claim.end();
             self.end_wait(conn, wait);
         } else if let Some(wait) = session.state.take_sync_wait() {
@@ -337,7 +337,7 @@ impl Thread {
     }
 }
 
-/// Sends the messages of completed transactions, but wakes nobody yet.
+/// Sends the messages of completed transactions without waking threads.
 pub(crate) fn send_posts(thread: &mut Thread) {
     while !thread.tx.posts.is_empty() {
         let mut posts = std::mem::take(&mut thread.tx.posts);

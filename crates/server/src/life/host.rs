@@ -1,4 +1,4 @@
-//! What a command may ask of the thread that runs it.
+//! Implements what a command may ask of its thread.
 
 use command::{CommandError, CommandId, CommandResult, Host, OwnCall, Task};
 use shard::{Delegated, Hold};

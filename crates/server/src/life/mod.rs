@@ -1,4 +1,4 @@
-//! The life of a command: from the bytes that a client sent to the reply.
+//! Takes a command through its life: from the bytes that a client sent to the reply.
 //!
 //! ```text
 //!   pipeline ──▶ dispatch ──▶ its function ──▶ reply

@@ -1,8 +1,8 @@
-//! From a connection's input to commands, one after the other.
+//! Turns a connection's input into commands, and runs them one after the other.
 //!
-//! With many keys nearly every look-up waits for memory, several times in a row. So a pipeline is read a *window*
-//! ahead: the shards of some requests are entered together, their records are prefetched, so that the processor waits
-//! for all of them at once, and then the commands run in order. A window contains only quick commands with one key, and
+//! With many keys, nearly every look-up waits for memory several times in a row. So a pipeline is read a *window*
+//! ahead: the shards of some requests are entered together and their records prefetched, so that the processor waits
+//! for all of them at once. Then the commands run in order. A window contains only quick commands with one key, and
 //! scripts and functions, whose first key is prefetched, unless they run on another thread. A taken shard ends it.
 //! Because a script may take long, a window with a script leaves the shards before any command runs.
 
@@ -19,11 +19,11 @@ use crate::replication::serve_link;
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
-/// Commands, or windows, of one connection that run before the others get their turn.
+/// Commands, or windows, of one connection that run before other connections get their turn.
 pub(crate) const ROUNDS_PER_TURN: usize = 256;
 /// Requests in a window.
 const WINDOW_MAX: usize = 8;
-/// The index at which scripts and functions have the number of their keys; the keys follow.
+/// The index of the number of keys in calls of scripts and functions. The keys follow it.
 const KEY_COUNT_INDEX: usize = 2;
 const FIRST_KEY_INDEX: usize = 3;
 
@@ -43,7 +43,7 @@ struct Request<'i> {
     /// Its length in the input, in bytes.
     bytes: usize,
     command: &'static Command,
-    /// Where its only or first key is.
+    /// The place of its only or first key.
     located: Located,
 }
 
@@ -130,7 +130,7 @@ impl Thread {
         session.cost += self.host.workload.cost(took);
         session.takes_long = self.host.accounting.is_time_over();
         if is_replica && io.output.len() > output_bytes {
-            // A reply would stand in the stream.
+            // A reply would become a part of the stream.
             tracing::warn!("Replica {} generated a reply to a command, disconnecting it", session.peer);
             session.state.close(CloseMode::Now);
         }
@@ -151,7 +151,7 @@ impl Thread {
         }
     }
 
-    /// Runs the commands at the front of `input`; returns their length in bytes.
+    /// Runs the commands at the front of `input`. Returns their length in bytes.
     pub(crate) fn serve_input(
         &mut self,
         parser: &mut RequestParser,
@@ -196,7 +196,7 @@ impl Thread {
         consumed
     }
 
-    /// Runs the request at the front of `input`; returns its length in bytes, or `None` if it is incomplete.
+    /// Runs the request at the front of `input`. Returns its length in bytes, or `None` if it is incomplete.
     #[inline]
     fn serve_request(
         &mut self,
@@ -236,8 +236,8 @@ impl Thread {
             && self.runs_plainly()
     }
 
-    /// Runs requests at the front of `input` in a window; returns their length in bytes. 0: they form none, because
-    /// there are fewer than two, or two for the same key; or the first of them was put off.
+    /// Runs requests at the front of `input` in a window. Returns their length in bytes. 0: they form no window,
+    /// because there are fewer than two, or two for the same key; or the first of them was put off.
     fn serve_window(
         &mut self,
         parser: &RequestParser,
@@ -297,7 +297,7 @@ impl Thread {
         consumed
     }
 
-    /// Whether the rest of the input has to wait for something.
+    /// Whether the rest of the input must wait for something.
     #[inline]
     pub(crate) fn stops_reading(&mut self) -> bool {
         let session = self.host.session();
@@ -305,8 +305,8 @@ impl Thread {
     }
 }
 
-/// Leaves the rest of the current client's input, if any, until the other clients were served, unless it has to wait
-/// for something else.
+/// Leaves the rest of the current client's input, if any, until the other clients were served, unless it must wait for
+/// something else.
 pub(crate) fn leave_rest(host: &mut ThreadHost, conn: ConnId) {
     let session = host.session();
     if session.state.is_between_commands() && !session.close_after_reply && !session.has_to_wait {

@@ -1,12 +1,12 @@
-//! Clients that wait until what they wrote is durable or has reached replicas: `WAITAOF` and `WAIT`.
+//! Makes clients wait until their writes are durable or have reached replicas: `WAITAOF` and `WAIT`.
 //!
-//! Such a client waits for the last slice that contains a write of its own, also one of its transactions or scripts, or
-//! a pop that served it. A client that wrote nothing does not wait for the disk. The log thread is asked to write that
-//! slice now, and the disk thread to sync it, whatever `appendfsync` says. Clients that ask at the same time share one
-//! sync.
+//! Such a client waits for the last slice that contains a write of its own, including writes of its transactions and
+//! scripts, and pops that served it. A client that wrote nothing does not wait for the disk. The log thread is asked to
+//! write that slice now, and the disk thread to sync it, whatever `appendfsync` says. Clients that ask at the same time
+//! share one sync.
 //!
-//! Replicas are asked in the stream, behind that slice, how far they are. All clients that wait at that moment share
-//! the question. Replies that wait for replicas (`repl-sync-replicas`) work in the same way.
+//! The stream asks replicas, after that slice, for their offsets. All clients that wait at that moment share the
+//! question. Replies that wait for replicas (`repl-sync-replicas`) work in the same way.
 //!
 //! Not here: replies that wait by themselves (`recording`'s `turn.rs`), and the commands (`replication`).
 
@@ -28,13 +28,13 @@ use crate::thread::{Thread, ThreadHost};
 /// The clients of a thread that wait for slices.
 #[derive(Default)]
 pub(crate) struct Syncing {
-    /// Those that wait for the disk, and some whose wait has already ended.
+    /// Clients that wait for the disk, and some whose wait has already ended.
     of_disk: BinaryHeap<Reverse<(u64, u64)>>,
-    /// Those that wait for replicas, and some whose wait has already ended.
+    /// Clients that wait for replicas, and some whose wait has already ended.
     of_replicas: Vec<OfReplicas>,
     /// The number of acknowledgements and the end of the stream at the last check.
     looked_at: (u64, u64),
-    /// Replicas have to be asked.
+    /// Whether replicas must be asked.
     asks: bool,
 }
 
@@ -42,18 +42,18 @@ pub(crate) struct Syncing {
 #[derive(Clone, Copy)]
 struct OfReplicas {
     conn: ConnId,
-    /// Replicas were asked since its slice was closed, or are about to be.
+    /// Whether replicas were asked since its slice was closed, or are about to be.
     has_asked: bool,
 }
 
 impl Syncing {
-    /// Whether nobody waits.
+    /// Whether no client waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.of_disk.is_empty() && self.of_replicas.is_empty()
     }
 
-    /// A client's wait has ended, and no longer counts in `stats`.
+    /// Notes that a client's wait has ended and no longer counts in `stats`.
     pub(crate) fn note_end(wait: SyncWait, stats: &ThreadStats) {
         stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
         stats.blocked_clients.sub(1);
@@ -72,8 +72,8 @@ impl Syncing {
         self.of_disk.pop().map(|Reverse((_, conn))| ConnId::from_bits(conn))
     }
 
-    /// How long thread number `thread` may sleep before it has to look after replicas, for which its output waits from
-    /// slice `held` on; `None`: as long as it likes.
+    /// The time that thread number `thread` may sleep before it must check the replicas for which its output waits,
+    /// from slice `held` on. `None`: without limit.
     pub(crate) fn wait(&self, shared: &Shared, thread: usize, held: Option<u64>) -> Option<Duration> {
         if self.of_replicas.is_empty() && held.is_none() {
             return None;
@@ -102,7 +102,7 @@ pub(crate) fn held_for_replicas(host: &mut ThreadHost) -> Option<u64> {
     host.driver.held_for().filter(|held| *held > synced.slice())
 }
 
-/// How far the disk, or the replicas, are.
+/// The progress of the disk, or of the replicas.
 pub(crate) fn reached(shared: &Shared, awaited: &Awaited) -> Reached {
     let journal = &shared.journal;
     let end = if awaited.written == 0 { Some(0) } else { journal.backlog.end_of(awaited.written) };
@@ -111,7 +111,7 @@ pub(crate) fn reached(shared: &Shared, awaited: &Awaited) -> Reached {
     Reached { is_local: has_journal && journal.kept() >= awaited.kept, replicas: end.map_or(0, count) }
 }
 
-/// What `tx` has committed belongs to the client of this session.
+/// Notes that the changes that `tx` has committed belong to the client of this session.
 pub(crate) fn note_written(tx: &mut Tx<'_>, session: Option<&mut Session>) {
     let written = std::mem::take(&mut tx.written);
     if written > 0
@@ -121,9 +121,9 @@ pub(crate) fn note_written(tx: &mut Tx<'_>, session: Option<&mut Session>) {
     }
 }
 
-/// The current client waits for this, for at most so many milliseconds; 0: forever.
+/// Makes the current client wait for this, for at most `timeout_ms` milliseconds. 0: forever.
 pub(crate) fn begin_sync(host: &mut ThreadHost, awaited: Awaited, timeout_ms: u64) {
-    // This millisecond has begun already.
+    // The current millisecond has begun already.
     let deadline_ms = (timeout_ms > 0).then(|| host.now_ms.saturating_add(timeout_ms).saturating_add(1));
     let session = host.session();
     let conn = ConnId::from_bits(session.client.connection);
@@ -147,7 +147,7 @@ pub(crate) fn begin_sync(host: &mut ThreadHost, awaited: Awaited, timeout_ms: u6
 }
 
 /// Replies to clients whose writes are durable now, or have reached replicas. If the journal has been closed, replies
-/// to all that waited for it.
+/// to all clients that waited for it.
 pub(crate) fn end_syncs(thread: &mut Thread) {
     let shared = thread.host.shared;
     if !shared.settings.is_on(APPENDONLY) && !shared.journal.is_on() {
@@ -161,7 +161,7 @@ pub(crate) fn end_syncs(thread: &mut Thread) {
     while let Some(conn) = thread.host.syncing.pop(durable) {
         end_if_met(thread, conn);
     }
-    // In this order: what comes meanwhile is looked at again.
+    // The order matters: news that come meanwhile are checked again.
     let news = (shared.acks.count(), shared.journal.backlog.end());
     if std::mem::replace(&mut thread.host.syncing.looked_at, news) != news {
         look_at_replicas(thread);
@@ -192,7 +192,7 @@ fn look_at_replicas(thread: &mut Thread) {
     }
 }
 
-/// What a client waits for, if it does.
+/// The condition for which a client waits, if it waits.
 fn awaited_by(thread: &mut Thread, conn: ConnId) -> Option<Awaited> {
     Some(thread.host.connections.session(conn)?.state.sync_wait()?.awaited)
 }
@@ -205,7 +205,8 @@ fn end_if_met(thread: &mut Thread, conn: ConnId) -> bool {
     is_met && end_sync(thread, conn, None)
 }
 
-/// Ends a client's wait: the reply says how many have what it wrote, or is this error. False: it does not wait.
+/// Ends a client's wait. The reply is the number of replicas that have its writes, or this error. Returns false if it
+/// does not wait.
 pub(crate) fn end_sync(thread: &mut Thread, conn: ConnId, error: Option<&CommandError>) -> bool {
     let Some(session) = thread.host.connections.session(conn) else { return false };
     let Some(wait) = session.state.take_sync_wait() else { return false };

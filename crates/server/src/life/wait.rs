@@ -1,13 +1,13 @@
-//! A blocking command waits: how its wait begins, and the three ways in which it ends.
+//! Begins the wait of a blocking command, and ends it in one of three ways.
 //!
 //! ```text
-//!   nothing there ──▶ begin_wait ──▶ blocked ──▶ served by whoever pushes: take_served
+//!   nothing there ──▶ begin_wait ──▶ blocked ──▶ served by a push: take_served
 //!                                            ──▶ time is up, CLIENT UNBLOCK, a change of users: time_out
 //!                                            ──▶ the client is gone: close (homecoming.rs)
 //! ```
 //!
 //! One claim word decides between serving and the other two. The wait has a ticket in the shard of each key. The
-//! tickets are removed when the wait is over; the one that was served has been removed by the server of the wait.
+//! tickets are removed when the wait is over; the thread that served the wait has removed the ticket that it served.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
 
 impl Thread {
-    /// The current client waits.
+    /// Makes the current client wait.
     pub(crate) fn begin_wait(&mut self, blocked: Box<Blocked>) {
-        // This millisecond has begun already: counted in, the wait would end too early.
+        // The current millisecond has begun already. If it counted, the wait would end too early.
         let deadline_ms = (blocked.timeout_ms > 0)
             .then(|| self.host.now_ms.saturating_add(blocked.timeout_ms).saturating_add(1));
         let session = self.host.session();
@@ -40,7 +40,7 @@ impl Thread {
         }
     }
 
-    /// A waiting client was served by another thread.
+    /// Ends the wait of a client that another thread has served.
     pub(crate) fn take_served(
         &mut self,
         waiter: Arc<Waiter<command::Wait>>,
@@ -61,7 +61,7 @@ impl Thread {
             return self.put_back_unclaimed(waiter.wait.client, parcel.restore);
         };
         if session.state.is_away() {
-            // It was served before the news that it waits came home.
+            // It was served before the message that it waits came home.
             let served = Post::Served { waiter, ticket, parcel };
             return self.host.mailroom.put_off(Message::Post(served));
         }
@@ -81,7 +81,7 @@ impl Thread {
         self.tx.parcels.put_back(parcel);
     }
 
-    /// The client that was to get a popped value is gone: the value goes back where it was.
+    /// Puts a popped value back where it was, because its client is gone.
     pub(crate) fn put_back_unclaimed(&mut self, client: Client, restore: Option<Restore>) {
         let Some(Restore { db, args }) = restore else { return };
         let slices = args.slices();
@@ -113,7 +113,7 @@ impl Thread {
         }
     }
 
-    /// Ends a wait with the reply of a timeout, or with this error; false if it had ended already.
+    /// Ends a wait with the reply of a timeout, or with this error. Returns false if it had ended already.
     pub(crate) fn time_out(&mut self, conn: ConnId, error: Option<&CommandError>) -> bool {
         let Some(session) = self.host.connections.session(conn) else { return false };
         if session.state.sync_wait().is_some() {
@@ -121,7 +121,7 @@ impl Thread {
         }
         let Some(wait) = session.state.wait() else { return false };
         if !wait.blocked.waiter.claim.end() {
-            // It is being served at this moment; the reply is on the way.
+            // It is being served at this moment, and the reply is on the way.
             return false;
         }
         let (null_array, client) = (wait.blocked.null_array, session.client);
@@ -144,8 +144,8 @@ impl Thread {
         self.host.accounting.count_failed_wait(command, error);
     }
 
-    /// Cleans up after a wait, before its client, if it is still there, gets its reply: its next command may wait in
-    /// the same way.
+    /// Cleans up after a wait, before its client, if it is still connected, gets its reply: its next command may wait
+    /// in the same way.
     pub(crate) fn end_wait(&mut self, conn: ConnId, wait: Wait) {
         self.forget_tickets(&wait.blocked);
         note_end_of_wait(&mut self.host, conn, &wait);
@@ -168,7 +168,7 @@ impl Thread {
         }
     }
 
-    /// A waiter needs two shards to be served: enters both and serves it.
+    /// Serves a waiter that needs two shards: enters both and serves it.
     pub(crate) fn serve_later(&mut self, ready: Ready, also: ShardId) {
         let id = self.host.shared.shards.placement().shard(&ready.key);
         let mut ids = [id, also];
@@ -180,7 +180,7 @@ impl Thread {
             self.leave_all();
             return self.post_all();
         }
-        // Somebody is busy there: once more in the next turn.
+        // One of the shards is taken, so the next turn tries again.
         self.leave_all();
         self.host.mailroom.put_off(Message::Post(Post::ServeLater { ready, also }));
     }
@@ -194,7 +194,7 @@ pub(crate) fn note_end_of_wait(host: &mut ThreadHost, conn: ConnId, wait: &Wait)
     host.note_unblocked(conn, &wait.blocked);
 }
 
-/// Does what was asked for while a command ran, and needs shards.
+/// Does the work that came up while a command ran and that needs shards.
 fn do_left_over(thread: &mut Thread) {
     let LeftOver { ended, ends_pause } = std::mem::take(&mut thread.host.way.left_over);
     for wait in ended {
@@ -206,7 +206,7 @@ fn do_left_over(thread: &mut Thread) {
     }
 }
 
-/// Replies to a client whose wait ends: nothing was found, or this error.
+/// Replies to a client whose wait ends without a value, or with this error.
 pub(crate) fn write_end_of_wait(reply: &mut Reply<'_>, error: Option<&CommandError>, null_array: bool) {
     match error {
         Some(error) => reply.error(error.text()),

@@ -24,7 +24,7 @@ impl ThreadHost {
         out: &Output,
     ) {
         let call = Call { command, args, started, mark, out };
-        // Of a delegated command only the number of the client is known here.
+        // For a delegated command, only the client's number is known here.
         let session = self.current.as_deref().filter(|session| session.client.id == client.id);
         self.accounting
             .count(&call, outcome, self.driver.clock(), || session.map(caller).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! What the commands of `observe` get from the thread that runs them.
+//! Gives the commands of `observe` what they need from their thread.
 
 use observe::{Door, Facts, Observed};
 use proactor::ConnId;

@@ -1,4 +1,4 @@
-//! The server's figures for `INFO`, `/metrics` and others: collected when somebody asks, without entering a shard.
+//! Collects the server's figures for `INFO`, `/metrics` and others, on request and without entering a shard.
 
 use std::sync::atomic::Ordering;
 
@@ -22,9 +22,9 @@ use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, RE
 /// A server, and the time of the request.
 pub(super) struct Asked {
     pub(super) shared: &'static Shared,
-    /// Since 1970.
+    /// The wall clock, since 1970.
     pub(super) now_us: u64,
-    /// On the monotonic clock.
+    /// The monotonic clock.
     pub(super) monotonic_ms: u64,
 }
 
@@ -151,7 +151,7 @@ impl Facts for Asked {
 fn checkpoints(shared: &Shared, now_ms: u64) -> Checkpoints {
     let known = &shared.snapshots.checkpoints;
     let (journal, has_journal) = (&shared.journal, shared.settings.is_on(APPENDONLY));
-    // One that is to begin has its first base coming.
+    // A journal that is about to begin has its first base coming.
     let is_coming = has_journal && (!journal.is_on() || journal.awaits_first_base());
     let started_ms = journal.checkpoint_started_ms().or(is_coming.then_some(now_ms));
     Checkpoints {

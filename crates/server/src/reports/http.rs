@@ -1,4 +1,4 @@
-//! What the HTTP thread gets from the server.
+//! Gives the HTTP thread what it needs from the server.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -20,7 +20,7 @@ use crate::shared::Shared;
 /// A server as HTTP sees it.
 pub(crate) struct Served {
     shared: &'static Shared,
-    /// Counts the connections, to deal them out to the threads in turn.
+    /// The number of connections, which are dealt out to the threads in turn.
     turn: AtomicUsize,
 }
 

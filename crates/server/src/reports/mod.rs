@@ -1,8 +1,7 @@
-//! What the server reports to `observe`, and what it delivers for it.
+//! Reports the server's events to `observe`, and delivers messages for it.
 //!
-//! `counting.rs` reports which client's commands ran; `monitors.rs` sends the lines of MONITOR; `facts.rs` collects the
-//! figures that INFO shows; `door.rs` is what the commands of `observe` get from their thread, and `http.rs` what HTTP
-//! gets from the server.
+//! `counting.rs` reports commands and their clients. `monitors.rs` sends the lines of MONITOR. `facts.rs` collects the
+//! figures that INFO shows. `door.rs` is the door of the commands of `observe`, and `http.rs` that of HTTP.
 
 mod counting;
 mod door;

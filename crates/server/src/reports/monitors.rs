@@ -1,4 +1,4 @@
-//! Lines of MONITOR: built for a command of the current client, and sent to threads.
+//! Builds lines of MONITOR for commands of the current client, and sends them to threads.
 
 use command::Command;
 use observe::Source;

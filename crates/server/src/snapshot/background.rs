@@ -1,14 +1,13 @@
 //! Saves in the background: the cut, slices of work between the turns of clients, and clients that have to wait.
 //!
-//! The cut is made while all shards are entered, so that it falls between two transactions everywhere. From then on
-//! each thread visits its home shards in slices of [`SLICE_NS`]. A record that changes before its turn is captured by
-//! whoever changes it (see `keyspace`'s `cut.rs`). Captured records wait for the writer; when too many wait, nothing
-//! more is captured.
+//! The cut is made while all shards are entered, so it falls between two transactions everywhere. Then each thread
+//! visits its home shards in slices of [`SLICE_NS`]. A thread that is about to change a record captures it first (see
+//! `keyspace`'s `cut.rs`). Captured records wait for the writer. When too many wait, capturing stops.
 //!
 //! A command that would change a large value, or anything while too much waits, is *held back*: it is kept as
 //! arguments, holds nothing, and is tried again in the order in which such commands came to their thread. Meanwhile
-//! that thread helps with the large value. Only a change of a key that was not declared (by a script, say) captures all
-//! of it at once.
+//! that thread helps with the large value. Only a change of an undeclared key (by a script, for example) captures all
+//! of the value at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,12 +44,12 @@ pub(crate) struct Share {
     shards: VecDeque<ShardId>,
     /// Clients whose commands are held back.
     held_back: VecDeque<ConnId>,
-    /// How far the journal is, which also holds commands back.
+    /// The progress of the journal, which also holds commands back.
     journal: Arc<Progress>,
 }
 
 impl Share {
-    /// An empty share; slices are timed by this clock, and contain at most this many records.
+    /// Creates an empty share. Slices are timed by this clock, and contain at most this many records.
     pub(crate) fn new(clock: Clock, records_max: usize, journal: Arc<Progress>) -> Share {
         let (shards, held_back) = (VecDeque::new(), VecDeque::new());
         Share { clock, records_max, saving: None, shards, held_back, journal }
@@ -60,13 +59,13 @@ impl Share {
         self.journal.is_full() || self.saving.as_ref().is_some_and(|saving| saving.is_full())
     }
 
-    /// Whether something can be done now.
+    /// Whether there is work that can be done now.
     pub(crate) fn is_busy(&self) -> bool {
         let waits = !self.shards.is_empty() || !self.held_back.is_empty();
         waits && !self.is_full()
     }
 
-    /// Whether nothing is left to be done, now or later.
+    /// Whether no work is left, now or later.
     #[inline]
     fn is_idle(&self) -> bool {
         self.saving.is_none() && self.held_back.is_empty()
@@ -89,7 +88,7 @@ impl Share {
         }
     }
 
-    /// The function that says whether a slice that begins now may continue.
+    /// A function that says whether a slice that begins now may continue.
     pub(crate) fn slice(&self) -> impl FnMut() -> bool + use<> {
         let (clock, saving) = (self.clock.clone(), self.saving.clone());
         let end_ns = clock.monotonic_ns() + SLICE_NS;
@@ -101,15 +100,15 @@ impl Share {
         }
     }
 
-    /// A command of this client, which is ready, waits until the snapshot has come further.
+    /// Makes a command of this client, which is ready, wait until the snapshot has come further.
     pub(crate) fn hold_back(&mut self, session: &mut Session, retry: Retry, stats: &ThreadStats) {
         session.state.hold_back(retry);
         stats.held_back.add(1);
         self.held_back.push_back(ConnId::from_bits(session.client.connection));
     }
 
-    /// Whether a command, which `writes` or not, must not run yet, because it would change a key that the snapshot cannot
-    /// capture at once, or because too much waits for the journal. If so, this helps with the snapshot.
+    /// Whether a command, which `writes` or not, must not run yet, because it would change a key that the snapshot
+    /// cannot capture at once, or because too much waits for the journal. If so, this helps with the snapshot.
     pub(crate) fn stops(
         &self,
         tx: &mut Tx<'_>,
@@ -132,7 +131,7 @@ impl Share {
             let Some(db) = tx.hold.shard_mut(id).dbs.used_mut(db as usize).filter(|db| db.is_cut()) else {
                 continue;
             };
-            // To look at what has expired is to take it away.
+            // Reading an expired record deletes it.
             let is_due = |record: keyspace::RecordRef<'_>| {
                 record.expired(now) || record.value().first_field_expiry().is_some_and(|first| first < now)
             };
@@ -149,7 +148,7 @@ impl Share {
     }
 }
 
-/// Continues the cuts of a shard's databases; true if all of them are done.
+/// Continues the cuts of a shard's databases. Returns true if all of them are done.
 fn continue_cuts(dbs: &mut Dbs, has_time: &mut dyn FnMut() -> bool) -> bool {
     dbs.iter_mut().all(|(_, db)| {
         while !db.continue_cut(has_time) {
@@ -188,7 +187,7 @@ impl Thread {
         self.host.snapshot.look(shared.snapshots.current(), at_home);
     }
 
-    /// A slice of work for the snapshot, if one is being saved, and for the commands that wait for it.
+    /// Does a slice of work for the snapshot, if one is being saved, and for the commands that wait for it.
     pub(crate) fn save_slice(&mut self) {
         if self.host.snapshot.is_idle() {
             return;
@@ -222,7 +221,7 @@ impl Thread {
         }
     }
 
-    /// Whether a command whose shards are entered must wait for the snapshot; if so, it is held back.
+    /// Whether a command whose shards are entered must wait for the snapshot. If so, it is held back.
     #[cold]
     pub(crate) fn hold_back(&mut self, command: &'static Command, args: &[&[u8]]) -> bool {
         let db = self.host.session().client.db;
@@ -243,7 +242,7 @@ impl Thread {
         must_wait
     }
 
-    /// Enters all shards, unless some stay taken.
+    /// Enters all shards. Returns false if some stay taken.
     pub(crate) fn enters_all(&mut self) -> bool {
         self.leave_all();
         let shared = self.host.shared;
@@ -257,8 +256,7 @@ impl Thread {
         has_all
     }
 
-    /// Begins to save in the background if that is due, unless shards stay taken. The first thread checks ten times a
-    /// second.
+    /// Begins a background save if it is due, unless shards stay taken. The first thread checks ten times a second.
     pub(crate) fn save_if_due(&mut self) {
         let (shared, now_seconds) = (self.host.shared, self.host.driver.clock().now_ms() / 1000);
         let changes = || shared.shards.changes();
@@ -296,7 +294,7 @@ impl Thread {
         self.leave_all();
     }
 
-    /// Puts the data loaded at the start in place, and serves all commands from now on.
+    /// Puts the data loaded at the start in place. All commands are served afterwards.
     pub(crate) fn install(&mut self, mut loaded: Box<Loaded>) {
         let shared = self.host.shared;
         if !self.enters_all() {
@@ -315,7 +313,7 @@ impl Thread {
         if let Some(begun) = journal {
             shared.journal.start(begun);
         } else if is_imported {
-            // The sooner it is in a snapshot the better.
+            // The sooner this is in a snapshot, the better.
             self.tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);
             shared.snapshots.is_scheduled.store(true, Ordering::Relaxed);
         }
@@ -332,7 +330,7 @@ impl Thread {
         if !shared.journal.awaits_first_base() {
             shared.snapshots.progress.end();
         }
-        // Whoever waits for it has gone if the server ends.
+        // If the server ends, the receiver is gone.
         let _ = installed.map(|installed| installed.send(()));
     }
 }
@@ -345,7 +343,7 @@ mod tests {
 
     use super::*;
 
-    /// What takes a snapshot, and has no room.
+    /// A snapshot without room for more.
     struct Full;
 
     impl Witness for Full {
@@ -386,7 +384,7 @@ mod tests {
             check(tx, "SET a 2", true);
             check(tx, "GET a", false);
             check(tx, "MSET b 1 a 2", true);
-            // A key that the snapshot has nothing to see of.
+            // The snapshot has nothing to capture for this key.
             check(tx, "SET b 2", false);
         });
     }

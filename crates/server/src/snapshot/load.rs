@@ -1,7 +1,7 @@
 //! Loads the files on the disk, at the start or for `DEBUG RELOAD`, and puts the data in place.
 //!
-//! `persistence` reads everything into separate databases, which replace those in the shards at the end: nothing is
-//! ever half loaded. While a starting server reads, its threads already serve commands that need no data.
+//! `persistence` reads everything into separate databases, which replace those in the shards at the end, so data are
+//! never half loaded. While a starting server reads, its threads already serve commands that need no data.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,9 +28,9 @@ use crate::mailroom::Remote;
 use crate::message::Message;
 use crate::shared::Shared;
 
-/// The longest argument that Redis accepts by default: files may contain such arguments, whatever is configured here.
+/// The longest argument that Redis accepts by default. Files may contain such arguments, whatever is configured here.
 const ARGUMENT_BYTES_MAX: i64 = 512 << 20;
-/// How long it waits for the thread that puts data in place before it checks whether the server was stopped.
+/// The time that it waits for data to be put in place before it checks whether the server was stopped.
 const STOP_LOOK_MS: u64 = 1000;
 
 /// The progress of loading at the start, in words.
@@ -41,7 +41,7 @@ pub(crate) fn loading_progress(snapshots: &Snapshots, clock: &Clock) -> String {
     })
 }
 
-/// What loading needs from a server.
+/// The parameters of loading, from a server.
 pub(crate) struct Loader<'s> {
     names: Names,
     settings: &'s Settings,
@@ -67,7 +67,7 @@ pub(crate) struct Loader<'s> {
 }
 
 impl<'s> Loader<'s> {
-    /// That of this server.
+    /// Creates the loader of this server.
     pub(crate) fn of(shared: &'static Shared) -> Loader<'s> {
         Loader {
             names: names(&shared.settings, &shared.machine.disk),
@@ -89,8 +89,8 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// Prepares for loading the choice: if there is anything to load, the server is loading from now on. The journal of
-    /// an empty server is opened at once.
+    /// Prepares to load the choice. If there is data to load, the server is loading from here. The journal of an empty
+    /// server is opened at once.
     pub(crate) fn begin(&mut self, choice: &Choice, journal: &Journal) -> Result<(), Error> {
         if self.settings.is_on(APPENDONLY) {
             self.opening = Some(Opening::new(self.settings, self.names.disk(), self.tuning.journal)?);
@@ -109,8 +109,8 @@ impl<'s> Loader<'s> {
         Ok(())
     }
 
-    /// Loads the choice while `threads` serve; the first of them puts it in place. False: the server was stopped, and
-    /// holds nothing.
+    /// Loads the choice while `threads` serve. The first of them puts it in place. Returns false if the server was
+    /// stopped; then it has no data.
     pub(crate) fn load_for(&self, threads: &[Remote], choice: &Choice) -> Result<bool, Error> {
         if !choice.has_data() {
             return Ok(true);
@@ -122,7 +122,7 @@ impl<'s> Loader<'s> {
         let (installed, is_installed) = mpsc::channel();
         loaded.installed = Some(installed);
         threads[0].send(Message::Loaded(Box::new(loaded)));
-        // A thread that has ended does not take what is sent to it.
+        // A thread that has ended does not handle its messages.
         while let Err(error) = is_installed.recv_timeout(Duration::from_millis(STOP_LOOK_MS)) {
             if error == RecvTimeoutError::Disconnected || self.is_stopped.load(Ordering::Acquire) {
                 return Ok(false);
@@ -135,7 +135,7 @@ impl<'s> Loader<'s> {
         Ok(true)
     }
 
-    /// The same in a simulation: it is read at once, and `first` puts it in place in one of its turns.
+    /// Loads the choice in a simulation: it is read at once, and `first` puts it in place in one of its turns.
     pub(crate) fn load_simulated(&self, first: &Remote, choice: &Choice) -> Result<(), Error> {
         if let Some((_, loaded)) = self.read(choice, 0)? {
             first.send(Message::Loaded(Box::new(loaded)));
@@ -143,7 +143,7 @@ impl<'s> Loader<'s> {
         Ok(())
     }
 
-    /// The snapshot, to replace the data of a running server; `None` if there is none.
+    /// The snapshot, to replace the data of a running server. `None` if there is none.
     pub(crate) fn read_snapshot(&self, now: UnixMs) -> Result<Option<Loaded>, Error> {
         let mut found = self.found();
         let data = self.load(0).snapshot(&self.names.name_to_load(), now, &mut found)?;
@@ -154,7 +154,7 @@ impl<'s> Loader<'s> {
     /// The content of the file `name`, with which a primary's stream begins.
     pub(crate) fn read_beginning(&self, name: &str) -> Result<Loaded, Error> {
         let (mut found, progress) = (self.found(), Progress::default());
-        // What is there stays until it is read, and longer if it does not fit.
+        // The present data stay until the new ones are read, and longer if those do not fit.
         let memory_bytes_max = process::system::memory_bytes_max();
         let mut read =
             || Load { progress: &progress, memory_bytes_max, ..self.load(0) }.beginning(name, &mut found);
@@ -167,7 +167,7 @@ impl<'s> Loader<'s> {
         Ok(Loaded { data, libraries, is_imported: false, journal: None, installed: None })
     }
 
-    /// The choice and its name; `None` if there is nothing, or if the server was stopped.
+    /// The choice and its name. `None` if there is nothing, or if the server was stopped.
     fn read(&self, choice: &Choice, loader_count: usize) -> Result<Option<(String, Loaded)>, Error> {
         let (load, mut found) = (self.load(loader_count), self.found());
         let mut journal = None;
@@ -177,7 +177,7 @@ impl<'s> Loader<'s> {
                 let name = self.names.name_to_load();
                 let now = self.clock.now_ms() as UnixMs;
                 let mut read = || match self.following.is_replica() {
-                    // What is due the primary's stream says.
+                    // The primary's stream deletes expired keys.
                     true => load.beginning(&name, &mut found),
                     false => load.snapshot(&name, now, &mut found),
                 };
@@ -202,7 +202,7 @@ impl<'s> Loader<'s> {
                 let (mut data, slices) = self.recover(opening, load, &mut found)?;
                 if let Some(data) = &mut data {
                     let (role, end) = ((self.primary, self.following), slices.end()?);
-                    // As of a snapshot, if the journal is only read.
+                    // As with a snapshot, if the journal is only read.
                     data.stream = end.stream.map(|id| (id, end.place.position));
                     journal = Some(opening.resume(self.settings, role, &end, data.stream_db)?);
                 }
@@ -234,7 +234,7 @@ impl<'s> Loader<'s> {
         Names::new(opening.folder.disk(), &opening.folder.path().display().to_string(), "base")
     }
 
-    /// The content of the journal, and the reader at its end; no data if the server was stopped.
+    /// The content of the journal, and the reader at its end. No data if the server was stopped.
     fn recover(
         &self,
         opening: &Opening,
@@ -244,7 +244,7 @@ impl<'s> Loader<'s> {
         let manifest = opening.manifest.as_ref().expect("it is chosen if it is there");
         let folder = opening.folder.path().display().to_string();
         let names = Self::journal_names(opening);
-        // What it holds has the names that commands were declared with.
+        // The journal uses the names with which commands were declared.
         let table = crate::commands::table();
         let mut slices = opening.scan(manifest)?;
         let recovery = Recovery {
@@ -278,7 +278,7 @@ impl<'s> Loader<'s> {
         }
     }
 
-    /// Where loaded libraries are put.
+    /// The receiver of loaded libraries.
     fn found(&self) -> Found<'_> {
         Found::new(self.clock, self.scripts, self.settings.script_memory_bytes_max())
     }
@@ -299,7 +299,8 @@ mod tests {
     const AOF: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n*3\r\n$5\r\nRPUSH\r\n$1\r\nb\r\n$1\r\n2\r\n\
         *3\r\n$8\r\nFUNCTION\r\n$4\r\nLOAD\r\n$66\r\n#!lua name=l\nredis.register_function('f', function() return 1 end)\r\n";
 
-    /// What is loaded of a disk with these files: how many keys, how many libraries, and whether it is imported.
+    /// Loads a disk with these files, and checks the number of keys and of libraries, and whether the data are
+    /// imported.
     fn check(files: &[(&str, &[u8])], expected: Option<(u64, usize, bool)>) {
         let disk = SimDisk::new(1).disk();
         for (name, bytes) in files {

@@ -1,4 +1,4 @@
-//! Loaded data on their way to the thread that puts them in place.
+//! Carries loaded data to the thread that puts them in place.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -13,21 +13,22 @@ use scripting::Scripts;
 pub(crate) struct Loaded {
     pub(super) data: persistence::Loaded,
     pub(super) libraries: LibrarySet,
-    /// They came from elsewhere, and are not in a snapshot of this server yet.
+    /// Whether they came from elsewhere and are not in a snapshot of this server yet.
     pub(super) is_imported: bool,
     /// The journal that continues from them.
     pub(super) journal: Option<Begun>,
-    /// Is sent a message when they are in place.
+    /// The receiver of a message when they are in place.
     pub(super) installed: Option<Sender<()>>,
 }
 
 impl Loaded {
-    /// The database that is selected in the stream that continues from them, if known.
+    /// The database selected in the stream that continues from them, if known.
     pub(crate) fn stream_db(&self) -> Option<u32> {
         self.data.stream_db
     }
 
-    /// The stream that continues from them, its offset, and the database selected in it, if known and one of so many.
+    /// The stream that continues from them, its offset, and the database selected in it, if known and below
+    /// `databases`.
     pub(super) fn stream(&self, databases: u32) -> Option<((StreamId, u64), u32)> {
         self.data.stream.zip(self.data.stream_db.filter(|db| *db < databases))
     }
@@ -36,7 +37,7 @@ impl Loaded {
         self.data.key_count > 0
     }
 
-    /// Replaces everything on the shards, all of which are entered. The data are then the same as on the disk.
+    /// Replaces everything on the shards, all of which are entered. The data are the same as on disk afterwards.
     pub(crate) fn put_in_place(self, tx: &mut Tx, scripts: &Scripts, snapshots: &Snapshots) {
         let (data, shards) = (self.data, tx.hold.shards());
         assert_eq!(data.dbs.len(), shards.len(), "it was read for these shards");

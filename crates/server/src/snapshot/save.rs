@@ -1,5 +1,5 @@
-//! Saves a snapshot at once, while all shards are held; also what every snapshot contains beside the data. (How:
-//! `persistence`.)
+//! Saves a snapshot at once, while all shards are held. Also builds the part of every snapshot that is not data. Not
+//! here: the saving itself (`persistence`).
 
 use std::io;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::version::{DARTER_VERSION, REDIS_VERSION};
 use keyspace::eviction::Rank;
 
 impl Shared {
-    /// Saves a snapshot; all shards are entered. A background save that is running is cancelled, because it is older.
+    /// Saves a snapshot. All shards are entered. A background save in progress is cancelled, because it is older.
     pub(crate) fn save(&'static self, hold: &Hold<'_, Task, Wait>) -> Result<(), Error> {
         let saved = self.content(hold, Purpose::Snapshot).and_then(|content| {
             let is_aborted = || self.shutdown.is_aborted();
@@ -44,7 +44,8 @@ impl Shared {
         }
     }
 
-    /// Begins to save the current data; all shards are entered, and no other save is running. The error is for the log.
+    /// Begins to save the current data. All shards are entered, and no other save is in progress. The error is for the
+    /// log.
     pub(crate) fn save_in_background(
         &'static self,
         hold: &mut Hold<'_, Task, Wait>,
@@ -60,7 +61,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes the cut: from now on data are captured before they change; all shards are entered.
+    /// Makes the cut: data are captured before they change from here on. All shards are entered.
     pub(super) fn cut(&'static self, hold: &mut Hold<'_, Task, Wait>, saving: &Arc<Saving>) {
         for id in self.shards.used() {
             for (number, db) in hold.shard_mut(id).dbs.iter_mut() {
@@ -71,7 +72,7 @@ impl Shared {
         }
     }
 
-    /// The snapshot's content is fixed: the threads begin to capture it.
+    /// Makes the threads begin to capture the snapshot, whose content is fixed.
     pub(super) fn begin_saving(&'static self, saving: &Arc<Saving>) {
         self.snapshots.began(saving);
         self.broadcast(|| Message::Snapshot);
@@ -79,16 +80,16 @@ impl Shared {
         tracing::info!("Background {} started", saving.purpose.activity());
     }
 
-    /// All keys are gone from the shards, all of which are entered: if save points are set, saves that to the disk,
-    /// too.
+    /// Saves the empty state to the disk, if save points are set: all keys are gone from the shards, all of which are
+    /// entered.
     pub(crate) fn save_nothing(&'static self, hold: &Hold<'_, Task, Wait>) {
         if self.settings.has_save_points() {
-            // If it fails, it has said so.
+            // `save` logs its own errors.
             let _ = self.save(hold);
         }
     }
 
-    /// The content of a snapshot that is saved now; all shards are entered.
+    /// The content of a snapshot that is saved now. All shards are entered.
     pub(super) fn content<'a>(
         &self,
         hold: &'a Hold<'_, Task, Wait>,
@@ -100,7 +101,7 @@ impl Shared {
         })
     }
 
-    /// The same without the databases.
+    /// The content without the databases.
     pub(super) fn content_without_data(&self, purpose: Purpose) -> io::Result<Content<'static>> {
         let now_ms = self.machine.clock.now_ms();
         let mut about = Encoder::of_chunks(style(&self.settings));
@@ -113,7 +114,7 @@ impl Shared {
         })
     }
 
-    /// Writes what comes before the databases.
+    /// Writes the part before the databases.
     fn write_about<W: io::Write>(
         &self,
         encoder: &mut Encoder<W>,
@@ -134,7 +135,7 @@ impl Shared {
         for (db, key) in self.shards.queues().paused() {
             encoder.aux(PAUSED_AUX, &[format!("{db} ").as_bytes(), &key].concat())?;
         }
-        // An append-only file of this server is none of a replica's.
+        // An append-only file of this server does not concern a replica.
         if let Some(state) = self.snapshots.superseded_aof().filter(|_| purpose != Purpose::Replicas) {
             encoder.aux(STATE_AUX, state.as_bytes())?;
         }

@@ -1,12 +1,12 @@
-//! The snapshot that replicas begin with, which they read while it is written (`persistence`'s `spool.rs`), and when it
-//! may begin.
+//! Begins the snapshot for new replicas, which they read while it is written (`persistence`'s `spool.rs`), when it may
+//! begin.
 //!
-//! It is saved like any other snapshot, so only one snapshot of any kind runs at a time. Before one begins, the caller
-//! asks whether it [may begin](Shared::may_begin_spool). If not, the message `Snapshot`, which all threads get when a
-//! save ends, is a good time to ask again. As in Redis, `SAVE` and `BGSAVE` (also with `SCHEDULE`) are refused
-//! meanwhile; save points, checkpoints and saves that were scheduled before wait for its end.
+//! It is saved like any other snapshot, and only one snapshot of any kind runs at a time. Before one begins, the caller
+//! asks whether it [may begin](Shared::may_begin_spool). If not, it should ask again on the message `Snapshot`, which
+//! all threads get when a save ends. As in Redis, `SAVE` and `BGSAVE` (also with `SCHEDULE`) are refused meanwhile.
+//! Save points, checkpoints and saves that were scheduled before wait for its end.
 //!
-//! No command is ever refused because it fails.
+//! A failure of it never causes a command to be refused.
 
 use std::io;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::shared::Shared;
 use process::processors;
 
 impl Shared {
-    /// Whether nothing is being saved or loaded. While the caller holds all shards, this cannot change.
+    /// Whether no save or load is in progress. While the caller holds all shards, this cannot change.
     pub(crate) fn may_begin_spool(&self) -> bool {
         !self.snapshots.progress.is_loading() && self.snapshots.current().is_none()
     }
 
-    /// Begins a snapshot of the current data for replicas; all shards are entered, and it [may
-    /// begin](Self::may_begin_spool). It is written as long as somebody holds it. Later errors of its file are in the
-    /// spool's state and in the log.
+    /// Begins a snapshot of the current data for replicas. All shards are entered, and it
+    /// [may begin](Self::may_begin_spool). It is written until the last holder drops it. Later errors of its file are
+    /// in the spool's state and in the log.
     pub(crate) fn begin_spool(
         &'static self,
         hold: &mut Hold<'_, Task, Wait>,
@@ -38,7 +38,7 @@ impl Shared {
             purpose: Purpose::Replicas,
             style: content.style(saved.style.compresses),
             has_own_format: false,
-            // Nobody waits for its end on the disk.
+            // No reader waits for its end on the disk.
             begins_early: false,
             ..saved
         };

@@ -1,8 +1,8 @@
-//! What a change of users means for clients that are idle or waiting.
+//! Applies a change of users to clients that are idle or waiting.
 //!
 //! A client is disconnected if its user is gone, or if it has a subscription that its user may no longer have. A client
-//! that waits with a command that its user may no longer run gets the error at once; if it was just served, what it was
-//! served with goes back.
+//! that waits with a command that its user may no longer run gets the error at once. If it was just served, the value
+//! goes back.
 
 use acl::{Context, Lack, Latest};
 use command::CommandError;
@@ -17,12 +17,12 @@ use crate::users::permission::follow;
 struct Concerned {
     /// Clients to be disconnected.
     gone: Vec<ConnId>,
-    /// Clients that wait, for which it has yet to be checked whether they may run their commands.
+    /// Waiting clients for which it has yet to be checked whether they may run their commands.
     waiting: Vec<ConnId>,
 }
 
 impl Concerned {
-    /// Those of `connections`, all of which act as the `latest` users say from here on.
+    /// The affected clients of `connections`, all of which act as the `latest` users say from here on.
     fn of(connections: &mut Connections, latest: &Latest) -> Concerned {
         let mut concerned = Concerned::default();
         for (conn, session) in connections.iter_mut().filter(|(_, session)| !session.access.is_of(latest)) {
@@ -46,7 +46,7 @@ impl Thread {
         }
         for conn in waiting {
             if let Some(error) = self.wait_error(conn) {
-                // If it is being served at this moment, it is looked at when that is known.
+                // If it is being served at this moment, it is checked when the outcome is known.
                 self.time_out(conn, Some(&error));
             }
         }
@@ -89,12 +89,12 @@ mod tests {
 
     use super::*;
 
-    /// A client that acts as this.
+    /// A client with this access.
     fn session(access: Access) -> Session {
         Session::new(Client::internal(0, Proto::Resp2), access, 0)
     }
 
-    /// What a client waits for.
+    /// A client's wait.
     fn wait() -> Wait {
         let wait = command::Wait {
             client: Client::internal(0, Proto::Resp2),

@@ -1,4 +1,4 @@
-//! The users of the server: what `acl` needs from settings, disk and threads, and what users mean for clients.
+//! Connects `acl` to the server: gives it settings, disk and threads, and applies users to clients.
 //!
 //! ```text
 //!   ACL SETUSER ─▶ acl::Users has changed ─┬─▶ next command of a client: it has missed a change, looks its account
@@ -51,13 +51,13 @@ impl Door for ThreadHost {
         self.driver.entropy()?.secret(into)
     }
 
-    // What is published, or pushed, after the reply to this command finds that done, because it comes behind this message.
+    // Later messages and pushes find this done, because they come after this message.
     fn users_changed(&mut self) {
         self.shared.broadcast(|| Message::UsersChanged);
     }
 }
 
-/// What is needed to parse rules.
+/// The grammar that rules are parsed with.
 fn grammar<'t>(settings: &Settings, table: &'t Table) -> Grammar<'t> {
     Grammar { table, all_channels: settings.is_on(ACL_PUBSUB_DEFAULT) }
 }
@@ -93,8 +93,8 @@ pub(crate) fn users_at_start(
     Ok(users)
 }
 
-/// The users as lines of the configuration file; none if they have a file of their own, or if there is only the default
-/// user, which follows from other settings.
+/// The users as lines of the configuration file. Empty if they have a file of their own, or if there is only the
+/// default user, which follows from other settings.
 pub(crate) fn user_lines(shared: &Shared) -> Vec<Vec<u8>> {
     let settings = &shared.settings;
     if !settings.text(ACLFILE).is_empty() {

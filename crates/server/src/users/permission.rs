@@ -1,4 +1,4 @@
-//! Whether the current client may run a command, and what it is told if not.
+//! Decides whether the current client may run a command, and answers it otherwise.
 
 use std::sync::Arc;
 
@@ -47,23 +47,23 @@ impl ThreadHost {
         }
     }
 
-    /// Whether the current client may run a command that it sent. Not called for a client that may do everything
+    /// Whether the current client may run a command that it sent. Not called for a client without restrictions
     /// ([`Access::needs_check`](acl::Access::needs_check)).
     #[inline(never)]
     pub(crate) fn permit(&mut self, command: &Command, args: &[&[u8]]) -> Result<(), Lack> {
         let session = self.session();
         let context = context(session);
-        // What is logged of a denial tells it; it is so in Redis whether it runs or not.
+        // The log of a denial shows it. In Redis it is set whether the command runs or not.
         let before = session.last_command.replace(command.id);
         let permitted = self.permit_in(context, command, args);
         if permitted.is_ok() {
-            // Until it runs.
+            // It is restored until the command runs.
             self.session().last_command = before;
         }
         permitted
     }
 
-    /// Refuses a command because of what the current client lacks; a client whose user is gone gets no answer.
+    /// Refuses a command because of what the current client lacks. A client whose user is gone gets no answer.
     #[cold]
     pub(crate) fn turn_away_for(&mut self, lack: Lack, command: &Command, out: &mut Output) {
         let error = match lack {
@@ -83,7 +83,7 @@ impl ThreadHost {
     ) -> Result<(), Lack> {
         let users = &self.shared.users;
         let session = self.session();
-        // A script sees the users as they were when it began.
+        // A script uses the users as they were when it began.
         let is_outdated = context != Context::Lua && session.access.has_missed_change(users);
         if is_outdated && !follow(session, &users.latest()) {
             session.close_after_reply = true;
@@ -97,14 +97,14 @@ impl ThreadHost {
             }
             return Err(lack);
         }
-        // Only SORT asks; of a client without limits it is not looked at again.
+        // Only SORT asks this, and it is not checked again for a client without limits.
         if !session.access.is_limited() || command.entry.route == Route::Sort {
             session.client.reads_all_keys = session.access.may_read_all(command, args);
         }
         Ok(())
     }
 
-    /// Counts and logs that the current client, whose command is `args`, was denied something.
+    /// Counts and logs a denial for the current client, whose command is `args`.
     fn note_denial(&mut self, denial: &Denial, args: &[&[u8]]) {
         let what = match denial.reason {
             Reason::Auth => observe::Denial::Auth,
@@ -120,16 +120,16 @@ impl ThreadHost {
     }
 }
 
-/// Where the running command of a session comes from.
+/// The origin of the running command of a session.
 fn context(session: &Session) -> Context {
     if session.multi.is_some() { Context::Multi } else { Context::TopLevel }
 }
 
-/// Acts as its user is defined now; false if it has to be disconnected: its user is gone, or may no longer have its
-/// subscriptions.
+/// Acts as its user is defined now. Returns false if the client must be disconnected: its user is gone, or may no
+/// longer have its subscriptions.
 pub(super) fn follow(session: &mut Session, latest: &Latest) -> bool {
     let Some(before) = session.access.follow(latest) else { return false };
-    // Of a client without limits nobody looks at it again.
+    // This is not checked again for a client without limits.
     session.client.reads_all_keys |= !session.access.is_limited();
     let user = session.access.user();
     let may_keep = |(_, name): (Scope, &Arc<[u8]>)| user.allows_channel(name, false);

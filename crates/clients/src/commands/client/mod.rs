@@ -1,5 +1,5 @@
-//! CLIENT: what a connection says about itself. The subcommands about other connections, which live on all threads,
-//! have files of their own beside this one.
+//! CLIENT: the subcommands about a connection itself. The subcommands about other connections, which live on all
+//! threads, have files of their own beside this one.
 
 mod kill;
 mod list;
@@ -45,7 +45,7 @@ pub(super) const CLIENT: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What all subcommands have in common.
+/// The parts that all subcommands have in common.
 const SUBCOMMAND: Entry = Entry {
     complexity: "O(1)",
     group: Group::Connection,

@@ -1,7 +1,7 @@
 //! CLIENT TRACKING, CACHING, GETREDIR, TRACKINGINFO: invalidation of keys that a client caches.
 //!
-//! Here are the entries, and what connects the client's session with its shards. `pubsub::ClientTracking` has the
-//! options and what they mean.
+//! This file has the entries, and connects the client's session with its shards. `pubsub::ClientTracking` has the
+//! options and their meaning.
 
 use command::{CommandError, CommandResult, Mode, Route, Shape, integer, keyword_is, oneof, string, token};
 use pubsub::{ClientTracking, Request};
@@ -16,7 +16,7 @@ pub(super) const CLIENT_TRACKING: Entry = Entry {
     complexity: "O(1). Some options may introduce additional complexity.",
     since: "6.0.0",
     arity: -3,
-    // Every shard knows the prefixes.
+    // The prefixes are known to every shard.
     route: Route::Global,
     mode: Mode::Session,
     args: &[
@@ -69,7 +69,7 @@ fn start(ctx: &mut Ctx, request: Request) {
     session.note_tracking();
 }
 
-/// Ends what the client tracks. If it broadcasts, all shards must be entered.
+/// Ends tracking for the client. If it broadcasts, all shards must be entered.
 pub fn stop_tracking(ctx: &mut Ctx) {
     let host = &mut *ctx.host;
     let session = host.session();

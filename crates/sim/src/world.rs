@@ -211,9 +211,9 @@ impl World {
     }
 
     /// Sets whether the clock may advance while an interrupted thread is stalled. If so, such a thread can be arbitrarily
-    /// slow.
-    pub fn let_stalls_take_time(&mut self, take: bool) {
-        self.stalls_take_time = take;
+    /// slow. Returns what was set before.
+    pub fn let_stalls_take_time(&mut self, take: bool) -> bool {
+        std::mem::replace(&mut self.stalls_take_time, take)
     }
 
     /// From now on the network cuts a connection at one in this many arrivals.

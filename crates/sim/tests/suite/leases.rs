@@ -328,6 +328,8 @@ impl Shop {
 
     /// Waits until all servers follow the primary, and may take its place.
     fn unite(&mut self) {
+        // A thread that may be arbitrarily slow may also keep them apart for that long.
+        let stalls_take_time = self.world.let_stalls_take_time(false);
         let end_ns = self.world.now_ns() + REUNION_MS * MS;
         for number in self.replicas() {
             while !follows(&self.facts(number), self.primary) {
@@ -338,6 +340,7 @@ impl Shop {
         }
         // The primary has noticed as well.
         self.insist(self.primary, "SET united yes");
+        self.world.let_stalls_take_time(stalls_take_time);
     }
 
     /// Has a server do something, until it says that it did.

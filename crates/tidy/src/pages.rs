@@ -113,9 +113,8 @@ impl Names {
         let mut names = Names { ends: BTreeSet::new(), tops: BTreeSet::new() };
         for path in everything {
             let parts: Vec<&str> = path.iter().map(|part| part.to_str().expect("it is text")).collect();
-            match parts[..] {
-                [top, _, ..] => drop(names.tops.insert(top.to_owned())),
-                [_] | [] => {}
+            if let [top, _, ..] = parts[..] {
+                names.tops.insert(top.to_owned());
             }
             if let ["crates", krate, _, ..] = parts[..] {
                 names.tops.insert(krate.to_owned());

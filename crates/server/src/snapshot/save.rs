@@ -26,6 +26,13 @@ use keyspace::eviction::Rank;
 /// For so much memory one thread visits shards.
 const VISITED_BYTES: u64 = 16 << 20;
 
+/// How many of the threads visit shards for a snapshot of so much memory: those `at_work`, which serve connections, and more
+/// where there is enough for them. What a thread needs for it would otherwise be more than the data.
+fn visitors(bytes: u64, at_work: usize, threads: usize) -> u16 {
+    let worth = usize::try_from(bytes / VISITED_BYTES).map_or(threads, |full| full + 1);
+    worth.max(at_work).min(threads) as u16
+}
+
 impl Shared {
     /// Saves a snapshot; all shards are entered. A background save that is running is cancelled, because it is older.
     pub(crate) fn save(&'static self, hold: &Hold<'_, Task, Wait>) -> Result<(), Error> {
@@ -77,20 +84,12 @@ impl Shared {
 
     /// The snapshot's content is fixed: the threads begin to capture it.
     pub(super) fn begin_saving(&'static self, saving: &Arc<Saving>) {
-        saving.set_visitors(self.visitors());
+        let at_work = if self.is_simulated() { self.threads.len() } else { threads_at_work(self) };
+        saving.set_visitors(visitors(heap::allocated_bytes(), at_work, self.threads.len()));
         self.snapshots.began(saving);
         self.broadcast(|| Message::Snapshot);
         saving.close_one();
         tracing::info!("Background {} started", saving.purpose.activity());
-    }
-
-    /// How many threads visit shards for a snapshot: those that serve connections, and more where there is enough data for
-    /// them. What a thread needs for it would otherwise be more than the data.
-    fn visitors(&self) -> u16 {
-        let threads = self.threads.len();
-        let worth = (heap::allocated_bytes() / VISITED_BYTES) as usize + 1;
-        let wanted = if self.is_simulated() { threads } else { worth.max(threads_at_work(self)) };
-        wanted.min(threads) as u16
     }
 
     /// All keys are gone from the shards, all of which are entered: if save points are set, saves that to the disk,
@@ -163,4 +162,23 @@ impl Shared {
 fn usage(settings: &Settings, now: UnixMs) -> Usage {
     let rank = settings.policy().map(|policy| policy.rank);
     Usage { is_idle_wanted: rank == Some(Rank::Idle), lfu: settings.data_config().lfu, now }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_threads_visit_the_shards_of_few_data() {
+        for (mib, at_work, expected) in
+            [(0, 1, 1), (20, 1, 2), (20, 4, 4), (200, 1, 13), (4000, 1, 32), (1, 32, 32)]
+        {
+            assert_eq!(
+                visitors(mib << 20, at_work, 32),
+                expected,
+                "{mib} MiB, {at_work} threads serve connections"
+            );
+        }
+        assert_eq!(visitors(u64::MAX, 1, 2), 2);
+    }
 }

@@ -21,7 +21,7 @@ const EMPTY_MAX: u32 = 4;
 /// Small slabs that a class has before it gets large ones.
 const SMALL_SLABS_MAX: u16 = 16;
 /// In a small slab, at most this part is left over behind the last block. Otherwise, there are only large ones.
-const SMALL_SLAB_REST_PART: usize = 6;
+const SMALL_SLAB_REST_PART: usize = 4;
 /// Posted blocks that are freed in one slice, at about 10 ns each.
 const SORTED_MAX: usize = 256;
 
@@ -275,6 +275,11 @@ impl Local {
         for empty in &mut self.empty {
             empty.put_back(self.region, empty.count);
         }
+        self.let_go_current();
+    }
+
+    /// Puts the current slabs without blocks into the pool.
+    fn let_go_current(&mut self) {
         for index in 0..CLASSES {
             let current = self.current[index];
             if !ptr::eq(current, &FULL) && current.used.load(Relaxed) == 0 {
@@ -286,8 +291,10 @@ impl Local {
         }
     }
 
-    /// Begins a round: puts slabs without blocks into the pool that were not needed since the last call.
+    /// Begins a round: puts slabs without blocks into the pool that were not needed since the last call, and those that are
+    /// the current ones of sizes of which there are no blocks any more.
     pub(crate) fn let_go_unneeded(&mut self) {
+        self.let_go_current();
         for empty in &mut self.empty {
             empty.put_back(self.region, empty.unneeded);
             empty.unneeded = empty.count;

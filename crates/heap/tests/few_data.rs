@@ -84,5 +84,8 @@ fn few_data_of_all_sizes_leave_few_holes() {
     let all_blocks: u64 = sizes.iter().map(|size| size.blocks).sum();
     assert_eq!(all_blocks, BLOCKS as u64);
     drop(blocks);
+    purge();
+    purge();
+    assert_eq!(heap::slab_bytes(), (0, 0), "a slab without blocks is nobody's after two rounds");
     disown();
 }

@@ -5,6 +5,9 @@
 use heap::{Exempt, Exemption};
 use proactor::DIRECT_BYTES;
 
+/// It grows to twice its size, and has some bytes more. Memory of more than so many times what was in it is not needed.
+const UNUSED_FACTOR: usize = 4;
+
 /// See the head of this file.
 #[derive(Default)]
 pub(crate) struct Buffer {
@@ -12,6 +15,8 @@ pub(crate) struct Buffer {
     /// The beginning of the data in `memory`.
     start: usize,
     len: usize,
+    /// The most that it had in it since the last [`give_back_unused`](Self::give_back_unused).
+    peak_len: usize,
     /// It is as large as the largest write, and evictions are written, too, so it is exempt.
     #[expect(dead_code, reason = "that it is there counts")]
     exemption: Option<Exemption>,
@@ -35,7 +40,16 @@ impl Buffer {
 
     /// Empties it and keeps its memory.
     pub(crate) fn clear(&mut self) {
+        self.peak_len = self.peak_len.max(self.len);
         self.len = 0;
+    }
+
+    /// Frees its memory if nothing is in it, and if it was far larger than what was in it since the last call.
+    pub(crate) fn give_back_unused(&mut self) {
+        if self.len == 0 && self.memory.len() > UNUSED_FACTOR * (self.peak_len + DIRECT_BYTES) {
+            heap::at_once(|| *self = Buffer::default());
+        }
+        self.peak_len = 0;
     }
 
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
@@ -64,7 +78,10 @@ impl Buffer {
             (memory, exemption)
         });
         let start = memory.as_ptr().align_offset(DIRECT_BYTES);
-        let before = std::mem::replace(self, Buffer { memory, start, len: self.len, exemption });
+        let before = std::mem::replace(
+            self,
+            Buffer { memory, start, len: self.len, peak_len: self.peak_len, exemption },
+        );
         self.memory[self.start..][..self.len].copy_from_slice(before.bytes());
     }
 }
@@ -93,5 +110,23 @@ mod tests {
         buffer.extend(b"ab");
         buffer.pad(8);
         assert_eq!(buffer.bytes(), b"ab\0\0\0\0\0\0", "what it held before is gone");
+    }
+
+    #[test]
+    fn memory_that_is_not_needed_goes_back() {
+        let mut buffer = Buffer::default();
+        let mut write = |bytes: usize| {
+            buffer.extend(&vec![1; bytes]);
+            buffer.give_back_unused();
+            assert_eq!(buffer.len(), bytes, "what is in it stays");
+            buffer.clear();
+            buffer.give_back_unused();
+            buffer.memory.len()
+        };
+        let grown = write(1 << 20);
+        assert!(grown > 1 << 20);
+        assert_eq!(write(600_000), grown, "it may be needed again");
+        assert_eq!(write(1000), 0);
+        assert!(write(1000) < 10_000);
     }
 }

@@ -56,6 +56,9 @@ struct State {
     unwritten_bytes: usize,
     spare_payloads: Vec<Vec<u8>>,
     spare_bytes: usize,
+    /// The fewest spare payloads since the last [`Intake::give_back_unused`]: as many were not needed. And the longest payload.
+    unused_count: usize,
+    payload_bytes_max: usize,
     /// The memory of spare payloads.
     spare_memory: Exemption,
 }
@@ -102,6 +105,8 @@ impl Intake {
             unwritten_bytes: 0,
             spare_payloads: Vec::new(),
             spare_bytes: 0,
+            unused_count: 0,
+            payload_bytes_max: 0,
             spare_memory: Exemption::none(Exempt::Journal),
         };
         Arc::new(Intake { log: Arc::clone(log), progress: Arc::clone(progress), state: Mutex::new(state) })
@@ -205,6 +210,17 @@ impl Intake {
         });
     }
 
+    #[cfg(test)]
+    pub(crate) fn spare_bytes(&self) -> usize {
+        self.lock().spare_bytes
+    }
+
+    /// Frees memory of spare payloads that was not needed since the last call: for calls some seconds apart.
+    pub(crate) fn give_back_unused(&self) {
+        let mut state = self.lock();
+        heap::at_once(|| state.give_back_unused());
+    }
+
     /// Attaches a journal that continues with slice `first` at `position`. It takes up the stream after slice `last`,
     /// up to which everything was taken; or, if the stream is beyond that already, at the stream's current place.
     /// Returns the place.
@@ -285,8 +301,10 @@ impl State {
         // The amount may be read at any time, and must never be too small.
         self.note_taken(progress, log.pending_bytes());
         let (spares, spare_bytes) = (&mut self.spare_payloads, &mut self.spare_bytes);
+        let unused_count = &mut self.unused_count;
         let take = || {
             let payload = spares.pop().unwrap_or_default();
+            *unused_count = spares.len().min(*unused_count);
             *spare_bytes -= payload.capacity();
             payload
         };
@@ -295,6 +313,7 @@ impl State {
             let mut slice = std::mem::take(slice);
             self.closed_bytes += slice.payload.len();
             self.unwritten_bytes += slice.payload.len();
+            self.payload_bytes_max = self.payload_bytes_max.max(slice.payload.len());
             let mut kept_for = Exempt::Journal;
             if self.is_streaming {
                 kept_for = Exempt::Stream;
@@ -328,5 +347,16 @@ impl State {
             self.spare_bytes += payload.capacity();
             self.spare_payloads.push(payload);
         }
+    }
+
+    /// See [`Intake::give_back_unused`].
+    fn give_back_unused(&mut self) {
+        let spares = &mut self.spare_payloads;
+        drop(spares.drain(..self.unused_count.min(spares.len())));
+        spares.iter_mut().for_each(|payload| payload.shrink_to(2 * self.payload_bytes_max));
+        self.unused_count = spares.len();
+        self.payload_bytes_max = 0;
+        self.spare_bytes = spares.iter().map(Vec::capacity).sum();
+        self.spare_memory.resize(self.spare_bytes);
     }
 }

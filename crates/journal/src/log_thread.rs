@@ -35,6 +35,8 @@ use crate::writer::{Policy, Writer};
 const WRITE_PAUSE_NS: u64 = 500_000;
 /// The pause between two slices for which no client waits, if nothing is written and only replicas read the stream.
 const STREAM_PAUSE_NS: u64 = 1_000_000;
+/// How often memory is freed that was not needed meanwhile: what a disk that hung for a moment has made grow.
+const GIVE_BACK_MS: u64 = 1000;
 /// The interval at which it checks for work if there is nothing to write.
 const LOOK: Duration = Duration::from_millis(100);
 /// The delay before it retries an operation that could not be done at once.
@@ -99,6 +101,8 @@ pub struct LogThread {
     wrote_ns: u64,
     /// The time at which it last asked for a mark, on the same clock, and the slice of that mark.
     marked: (u64, u64),
+    /// When memory was freed that was not needed, on the same clock.
+    gave_back_ms: u64,
     is_stopping: bool,
 }
 
@@ -125,6 +129,7 @@ impl LogThread {
             batch: Vec::new(),
             wrote_ns: 0,
             marked: (0, 0),
+            gave_back_ms: 0,
             is_stopping: false,
         }
     }
@@ -152,6 +157,7 @@ impl LogThread {
         let now_ns = self.clock.monotonic_ns();
         self.look_at_pending(now_ns / 1_000_000);
         self.order_mark(now_ns);
+        self.give_back_unused(now_ns / 1_000_000);
         let since_ns = now_ns.saturating_sub(self.wrote_ns);
         let outlook = self.intake.outlook();
         let is_awaited = self.policy == Policy::Always && self.open.is_some()
@@ -235,6 +241,16 @@ impl LogThread {
         {
             self.marked = (now_ns, durable);
             self.disk.mark();
+        }
+    }
+
+    fn give_back_unused(&mut self, now_ms: u64) {
+        if now_ms.saturating_sub(self.gave_back_ms) >= GIVE_BACK_MS {
+            self.gave_back_ms = now_ms;
+            self.intake.give_back_unused();
+            if let Some((_, writer)) = &mut self.open {
+                writer.give_back_unused();
+            }
         }
     }
 

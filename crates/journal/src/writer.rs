@@ -244,6 +244,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Frees memory that was not needed since the last call: for calls some seconds apart.
+    pub(crate) fn give_back_unused(&mut self) {
+        self.buffer.give_back_unused();
+    }
+
     /// Writes the content of the buffer.
     fn flush(&mut self) -> Result<(), Trouble> {
         if self.buffer.len() == 0 {

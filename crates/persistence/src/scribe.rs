@@ -13,7 +13,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -124,7 +124,7 @@ pub struct Saving {
     pub(crate) form: Form,
     usage: Usage,
     tuning: Tuning,
-    waiting_bytes_max: usize,
+    waiting_bytes_max: AtomicUsize,
     waiting_bytes: AtomicUsize,
     /// The largest amount that ever waited, in bytes.
     pub peak_bytes: AtomicUsize,
@@ -137,6 +137,8 @@ pub struct Saving {
     open_count: AtomicUsize,
     /// Free lanes, each a bit.
     free_lanes: AtomicU64,
+    /// So many threads visit the shards, those with the lowest numbers.
+    visitors: AtomicU16,
 }
 
 impl Saving {
@@ -159,7 +161,7 @@ impl Saving {
             form,
             usage,
             tuning,
-            waiting_bytes_max: tuning.waiting_bytes_per_thread * thread_count,
+            waiting_bytes_max: AtomicUsize::new(tuning.waiting_bytes_per_thread * thread_count),
             waiting_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),
             failure: Mutex::new(None),
@@ -167,20 +169,36 @@ impl Saving {
             is_given_up: AtomicBool::new(false),
             open_count: AtomicUsize::new(1),
             free_lanes: AtomicU64::new(ALL_LANES),
+            visitors: AtomicU16::new(thread_count.clamp(1, usize::from(u16::MAX)) as u16),
         }
+    }
+
+    /// Only so many threads visit the shards, those with the lowest numbers, and as much waits to be written. To be called before they
+    /// hear of it.
+    pub fn set_visitors(&self, count: u16) {
+        let count = count.max(1);
+        self.visitors.store(count, Ordering::Relaxed);
+        let bytes_max = self.tuning.waiting_bytes_per_thread * usize::from(count);
+        self.waiting_bytes_max.store(bytes_max, Ordering::Relaxed);
+    }
+
+    /// Whether this thread visits the shards that have `home` as their home.
+    pub fn is_visitor(&self, thread: u16, home: u16) -> bool {
+        home % self.visitors.load(Ordering::Relaxed) == thread
     }
 
     /// Whether the limit of waiting bytes is reached, so that only records that cannot wait may be added.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.waiting_bytes.load(Ordering::Relaxed) >= self.waiting_bytes_max && !self.has_failed()
+        let max = self.waiting_bytes_max.load(Ordering::Relaxed);
+        self.waiting_bytes.load(Ordering::Relaxed) >= max && !self.has_failed()
     }
 
     /// Notes that this many bytes were written. Returns true if this has just made room again.
     pub(crate) fn note_written(&self, bytes: usize) -> bool {
         let before = self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
         assert!(bytes <= before, "{bytes} bytes were written, and only {before} waited");
-        let enough = self.waiting_bytes_max / 2;
+        let enough = self.waiting_bytes_max.load(Ordering::Relaxed) / 2;
         before >= enough && before - bytes < enough
     }
 

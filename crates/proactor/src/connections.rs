@@ -326,7 +326,7 @@ impl<L> Connections<L> {
     fn open_with_memory(&mut self, id: ConnId) -> Option<&mut Connection<L>> {
         self.open(id)?;
         let (connection, pool) = self.occupant_and_pool(id.slot)?;
-        if connection.is_output_bare && !pool.is_empty() {
+        if connection.is_output_bare {
             connection.output.recycle(pool.take());
         }
         connection.is_output_bare = false;

@@ -2,6 +2,9 @@
 //!
 //! A connection owns buffers only while there are bytes in them. Then the next connection gets them, still warm in the
 //! cache. So a thousand idle connections have no buffers, and a busy thread allocates none.
+//!
+//! A long reply consists of more buffers than its connection took. Nobody would take those again, so as many buffers are
+//! kept as were taken.
 
 use crate::input::InputBuffer;
 
@@ -19,6 +22,9 @@ const KEPT_BYTES_IN_ALL: usize = 1 << 20;
 pub(crate) struct BufferPool {
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
+    /// How many were taken and have not come back, of those taken since the last [`give_back_unused`](Self::give_back_unused):
+    /// some never do, because their connection moves to another thread.
+    lent_count: usize,
     /// The fewest spare buffers since the last [`give_back_unused`](Self::give_back_unused): as many were not needed.
     unused_count: usize,
     /// Not given to a connection whose buffer is still small: a slow client could keep it for a few bytes.
@@ -31,6 +37,7 @@ impl BufferPool {
     #[inline]
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let memory = self.spare.pop().unwrap_or_default();
+        self.lent_count += 1;
         self.unused_count = self.unused_count.min(self.spare.len());
         self.spare_bytes -= memory.capacity();
         memory
@@ -38,7 +45,13 @@ impl BufferPool {
 
     #[inline]
     pub(crate) fn give(&mut self, mut memory: Vec<u8>) {
-        let fits = (KEPT_BYTES_MIN..=KEPT_BYTES_MAX).contains(&memory.capacity())
+        if memory.capacity() == 0 {
+            return;
+        }
+        let is_lent = self.lent_count > 0;
+        self.lent_count = self.lent_count.saturating_sub(1);
+        let fits = is_lent
+            && (KEPT_BYTES_MIN..=KEPT_BYTES_MAX).contains(&memory.capacity())
             && self.spare.len() < KEPT_COUNT_MAX
             && self.spare_bytes + memory.capacity() <= KEPT_BYTES_IN_ALL;
         if fits {
@@ -57,6 +70,7 @@ impl BufferPool {
         let unused = self.spare.drain(..self.unused_count.min(self.spare.len()));
         self.spare_bytes -= unused.map(|memory| memory.capacity()).sum::<usize>();
         self.unused_count = self.spare.len();
+        self.lent_count = 0;
         if self.spare.is_empty() {
             self.spare = Vec::new();
         }
@@ -75,15 +89,17 @@ impl BufferPool {
             self.give(std::mem::replace(input, InputBuffer::from_memory(memory)).into_memory());
         }
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.spare.is_empty()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn pool_that_lent(count: usize) -> BufferPool {
+        let mut pool = BufferPool::default();
+        (0..count).for_each(|_| drop(pool.take()));
+        pool
+    }
 
     #[test]
     fn the_large_buffer_goes_to_whoever_lacks_room() {
@@ -106,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_was_not_needed_for_a_while_is_freed() {
-        let mut pool = BufferPool::default();
+        let mut pool = pool_that_lent(10);
         (0..10).for_each(|_| pool.give(Vec::with_capacity(KEPT_BYTES_MAX)));
         pool.give(Vec::with_capacity(2 * KEPT_BYTES_MAX));
         pool.give_back_unused();
@@ -120,11 +136,28 @@ mod tests {
     }
 
     #[test]
-    fn what_it_keeps_is_limited() {
+    fn no_more_are_kept_than_were_taken() {
         let mut pool = BufferPool::default();
+        for _ in 0..5 {
+            let mut input = pool.take();
+            input.reserve_exact(KEPT_BYTES_MIN);
+            pool.give(input);
+            // The parts of a long reply.
+            (0..3).for_each(|_| pool.give(Vec::with_capacity(KEPT_BYTES_MAX)));
+            assert_eq!((pool.spare.len(), pool.spare_bytes), (1, KEPT_BYTES_MIN));
+        }
+        pool.give(Vec::new());
+        let both = [pool.take(), pool.take()];
+        both.into_iter().for_each(|memory| pool.give(memory));
+        assert_eq!(pool.spare.len(), 1, "nothing is no buffer");
+    }
+
+    #[test]
+    fn what_it_keeps_is_limited() {
+        let mut pool = pool_that_lent(KEPT_COUNT_MAX);
         for _ in 0..2 {
             (0..KEPT_COUNT_MAX).for_each(|_| pool.give(Vec::with_capacity(KEPT_BYTES_MAX)));
-            let kept = std::iter::from_fn(|| (!pool.is_empty()).then(|| pool.take()));
+            let kept = (0..KEPT_COUNT_MAX).map(|_| pool.take());
             assert_eq!(kept.map(|memory| memory.capacity()).sum::<usize>(), KEPT_BYTES_IN_ALL);
         }
     }

@@ -242,10 +242,18 @@ impl<'s, T, W> Hold<'s, T, W> {
 
     /// The largest of these numbers of the shards of the running transaction. Where nobody has used a shard it is 0, and
     /// the shard is not created to find that out.
+    #[inline]
     pub fn largest_of_entered(&self, number: impl Fn(&Shard<W>) -> u64) -> u64 {
-        let used = self.entered.iter().filter(|id| self.shards.is_used(**id));
-        // SAFETY: this thread holds the baton of what is entered, and `&self` keeps `shard_mut` away.
-        used.map(|id| number(unsafe { &*self.shards.shard_ptr(*id) })).max().unwrap_or_default()
+        let mut largest = 0;
+        // A plain loop over pointers that are read once: it runs after each command.
+        for id in &self.entered {
+            let shard = self.shards.used_ptr(*id);
+            if !shard.is_null() {
+                // SAFETY: this thread holds the baton of what is entered, and `&self` keeps `shard_mut` away.
+                largest = number(unsafe { &*shard }).max(largest);
+            }
+        }
+        largest
     }
 
     /// Calls `visit` for every shard of the running transaction, except the roaming one, which has no data.

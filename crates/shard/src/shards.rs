@@ -247,11 +247,17 @@ impl<T, W> Shards<T, W> {
         }
     }
 
+    /// The data of `id`, or null if nobody has used them: to be used only while holding its baton.
+    #[inline]
+    pub(crate) fn used_ptr(&self, id: ShardId) -> *mut Shard<W> {
+        // Relaxed: whoever has created it held the baton.
+        self.cells[id.index()].shard.load(Ordering::Relaxed)
+    }
+
     /// The data of `id`: to be used only while holding its baton.
     #[inline]
     pub(crate) fn shard_ptr(&self, id: ShardId) -> *mut Shard<W> {
-        // Relaxed: whoever has created it held the baton.
-        let shard = self.cells[id.index()].shard.load(Ordering::Relaxed);
+        let shard = self.used_ptr(id);
         if shard.is_null() { self.create(id) } else { shard }
     }
 

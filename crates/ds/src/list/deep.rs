@@ -127,11 +127,15 @@ impl List {
 
     #[cold]
     fn try_inner(&mut self, limits: &ListLimits) -> bool {
-        let nodes = self.nodes.len();
+        let (nodes, full_nodes) = (self.nodes.len(), self.nodes.buffer_bytes() / NODE_BYTES_MAX);
         let Some(tried) = self.nodes.tried_mut() else { return false };
-        // Most tried nodes are groups. Those of short lists are smaller, so this overestimates, and such lists stay
-        // above `nodes_min`.
-        let plain_len = nodes + tried.len as usize * (GROUP_NODES - 1);
+        let plain_len = match tried.len as usize {
+            // The first nodes of a list are smaller.
+            0 => nodes.min(full_nodes),
+            // Most tried nodes are groups. Those of short lists are smaller, so this overestimates, and such lists stay
+            // above `nodes_min`.
+            tried_len => nodes + tried_len * (GROUP_NODES - 1),
+        };
         if limits.nodes_min == 0 || plain_len < limits.nodes_min as usize {
             tried.grown = 0;
             return false;
@@ -166,10 +170,10 @@ impl List {
         }
         let mut joined = ListNode::on(Box::new_uninit_slice(group().map(ListNode::used_bytes).sum()));
         group().for_each(|node| joined.append(node));
-        if joined.compress().is_none() {
+        if !joined.compress() {
             return false;
         }
-        (1..group_nodes).for_each(|_| self.drop_node(at + 1));
+        (1..group_nodes).for_each(|_| drop(self.nodes.take(at + 1)));
         self.nodes.change(at, |node| *node = joined);
         true
     }
@@ -181,8 +185,7 @@ impl List {
         if is_end || self.nodes[at].is_compressed() || self.nodes[at].is_large() {
             return false;
         }
-        let buffer = self.nodes.change(at, ListNode::compress);
-        buffer.map(|buffer| self.keep_spare(buffer)).is_some()
+        self.nodes.change(at, ListNode::compress)
     }
 
     /// Expands a node if it is compressed. Returns whether it was.

@@ -33,7 +33,7 @@ impl List {
             self.nodes.change(at, |node| node.remove(within));
             self.nodes.count_out(1);
             if self.nodes[at].count() == 0 {
-                self.drop_node(at);
+                self.nodes.take(at);
                 self.after_drop();
             }
             self.put_at(index, value);
@@ -183,11 +183,11 @@ impl List {
 
     /// Drops a bounded part of the contents. Returns false when nothing is left. Frees a long list in slices.
     pub fn free_slice(&mut self) -> bool {
-        self.extras.take();
+        self.extras.set(None);
         for _ in 0..self.nodes.len().min(FREE_SLICE_NODES) {
             let at = self.end_index(End::Tail);
             self.nodes.count_out(self.nodes[at].count());
-            self.drop_node(at);
+            self.nodes.take(at);
         }
         self.after_drop();
         self.after_removal();
@@ -207,7 +207,7 @@ impl List {
                 break;
             }
             count -= in_node;
-            self.drop_node(at);
+            self.nodes.take(at);
         }
         self.after_drop();
         if let Some(seen) = self.extras.seen() {
@@ -218,7 +218,8 @@ impl List {
     /// Drops the node if it is empty, or merges it with a neighbour if both are small.
     fn tidy(&mut self, at: usize) {
         if self.nodes[at].count() == 0 {
-            return self.drop_node(at);
+            self.nodes.take(at);
+            return;
         }
         for left in [Some(at), at.checked_sub(1)].into_iter().flatten() {
             self.merge(left);
@@ -232,8 +233,7 @@ impl List {
             let right = std::mem::take(&mut self.nodes[left + 1]);
             self.nodes.count_buffer(right.capacity_bytes(), 0);
             self.nodes.change(left, |node| node.append(&right));
-            self.drop_node(left + 1);
-            self.keep_spare(right.into_buffer());
+            self.nodes.take(left + 1);
         }
         merges
     }
@@ -244,7 +244,6 @@ impl List {
         tried.forget();
         for node in std::mem::take(&mut self.nodes).into_iter() {
             if node.count() == 0 {
-                self.keep_spare(node.into_buffer());
                 continue;
             }
             match self.nodes.back_mut() {

@@ -1,45 +1,24 @@
-//! What only some lists have, in a box so that the others stay small: a buffer for the next node, and what is known of a queue.
+//! What only queues have, in a box so that other lists stay small.
 
-use std::mem::MaybeUninit;
-
-use super::node::{ListNode, NODE_BYTES_MAX};
+use super::node::ListNode;
 use super::nodes::Nodes;
 use super::{End, List};
 use crate::mover::{Mover, move_box};
 use crate::queue::Seen;
 
-/// Additional state of a list that is a queue or has more than one node.
+/// What is known of the queue, if a list is one.
 #[derive(Clone, Debug, Default)]
-pub struct Extra {
-    /// A full-size buffer for the next node; only while the list is a quicklist.
-    pub(super) spare: Option<Box<[MaybeUninit<u8>; NODE_BYTES_MAX]>>,
-    /// What is known of the queue, if the list is one.
-    pub seen: Option<Seen>,
-}
-
-/// The optional [`Extra`] of a list.
-#[derive(Clone, Debug, Default)]
-pub struct Extras(Option<Box<Extra>>);
+pub struct Extras(Option<Box<Seen>>);
 
 impl Extras {
-    /// The additional state, if there is any.
-    pub fn get(&self) -> Option<&Extra> {
-        self.0.as_deref()
+    /// Replaces what is known of the queue. Without it, the list is none.
+    pub fn set(&mut self, seen: Option<Seen>) {
+        self.0 = seen.map(Box::new);
     }
 
-    /// The additional state, which is created if there is none.
-    pub fn get_mut(&mut self) -> &mut Extra {
-        self.0.get_or_insert_default()
-    }
-
-    /// Takes the additional state away, to be put back later or given to another list.
-    pub fn take(&mut self) -> Option<Box<Extra>> {
-        self.0.take()
-    }
-
-    /// Puts additional state back.
-    pub fn put(&mut self, extra: Box<Extra>) {
-        self.0 = Some(extra);
+    /// What is known of the queue; begins with the result of `begin` if the list was none.
+    pub fn get_or_begin(&mut self, begin: impl FnOnce() -> Seen) -> &mut Seen {
+        self.0.get_or_insert_with(|| Box::new(begin()))
     }
 
     /// Sets the time at which the following changes happen. Only queues need it.
@@ -57,28 +36,20 @@ impl Extras {
         }
     }
 
+    /// What is known of the queue, if the list is one.
     #[inline]
-    pub(super) fn seen(&mut self) -> Option<&mut Seen> {
-        self.0.as_mut()?.seen.as_mut()
-    }
-
-    pub(super) fn take_spare(&mut self) -> Option<Box<[MaybeUninit<u8>; NODE_BYTES_MAX]>> {
-        self.0.as_mut()?.spare.take()
+    pub fn seen(&mut self) -> Option<&mut Seen> {
+        self.0.as_deref_mut()
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let Some(extra) = self.get() else { return 0 };
-        let spare = extra.spare.as_ref().map_or(0, |buffer| size_of_val(&**buffer));
-        size_of::<Extra>() + spare + extra.seen.as_ref().map_or(0, Seen::memory_bytes)
+        self.0.as_ref().map_or(0, |seen| size_of::<Seen>() + seen.memory_bytes())
     }
 
     pub(super) fn relocate(&mut self, mover: &mut dyn Mover) {
-        if let Some(extra) = &mut self.0 {
-            move_box(extra, mover);
-            extra.spare.take_if(|buffer| mover.wants(buffer.as_ptr().cast()));
-            if let Some(seen) = &mut extra.seen {
-                seen.relocate(mover);
-            }
+        if let Some(seen) = &mut self.0 {
+            move_box(seen, mover);
+            seen.relocate(mover);
         }
     }
 
@@ -115,10 +86,10 @@ impl Extras {
 impl List {
     /// What is known of the queue, if the list is one.
     pub fn seen(&self) -> Option<&Seen> {
-        self.extras.get()?.seen.as_ref()
+        self.extras.0.as_deref()
     }
 
-    /// Its additional state.
+    /// What only queues have.
     #[inline]
     pub fn extras_mut(&mut self) -> &mut Extras {
         &mut self.extras

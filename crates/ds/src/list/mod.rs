@@ -10,7 +10,7 @@
 //! ```
 //!
 //! * A short list is one node, stored in the list itself. Its buffer just fits the first element and then grows in small steps, or
-//!   doubles if the list is used as a queue. A list that has outgrown one node gets full-size buffers; it keeps an emptied one.
+//!   doubles if the list is used as a queue. A list that has outgrown one node gets nodes of half the size at first, then of full size.
 //! * An element too large for a node has one of its own.
 //! * Inner nodes of a long list are compressed (`deep`). Head and tail never are.
 //! * Nodes are never empty, except for a small one that the last pop leaves in a list for the next push. Neighbours
@@ -40,7 +40,7 @@ pub use deep::ListLimits;
 use deep::{GROUP_NODES, Tried};
 pub use element::Element;
 pub use entry::back_bytes;
-pub use extra::{Extra, Extras};
+pub use extra::Extras;
 pub use iter::{Iter, visit_ahead};
 use node::ListNode;
 pub use node::NODE_BYTES_MAX;
@@ -52,6 +52,9 @@ use crate::queue::Shown;
 
 /// Length of the longest element. Requests are limited far below it.
 pub const ELEMENT_BYTES_MAX: usize = u32::MAX as usize - entry::OVERHEAD_BYTES_MAX;
+
+/// A list of fewer nodes gets ones of half the size: it would be a large part of the list that its first and last node have free.
+const FULL_SIZE_FROM: usize = 6;
 
 /// Larger buffers are not kept in an empty list.
 const EMPTY_BYTES_MAX: usize = 1024;
@@ -176,7 +179,8 @@ impl List {
     #[inline]
     fn add_to_node(&mut self, end: End, value: &[u8]) -> bool {
         let Some((node, sums)) = self.nodes.end_mut(end == End::Head) else { return false };
-        if !node.has_room(end, value.len()) {
+        let grown_max = if sums.is_some() { NODE_BYTES_MAX / 2 } else { NODE_BYTES_MAX };
+        if !node.has_room(end, value.len(), grown_max) {
             return false;
         }
         let before = node.capacity_bytes();
@@ -191,7 +195,7 @@ impl List {
     #[cold]
     fn add_to_new_node(&mut self, end: End, value: &[u8]) {
         if self.is_empty() && !self.nodes.is_empty() {
-            self.drop_node(0);
+            self.nodes.take(0);
         }
         let at = match end {
             End::Head => 0,
@@ -241,7 +245,7 @@ impl List {
     #[cold]
     fn drop_emptied(&mut self, end: End) {
         if !self.is_empty() || self.nodes.buffer_bytes() > EMPTY_BYTES_MAX {
-            self.drop_node(self.end_index(end));
+            self.nodes.take(self.end_index(end));
             self.after_drop();
         }
     }
@@ -348,35 +352,17 @@ impl List {
         }
     }
 
-    /// Inserts an empty node at `at` with a buffer for a value: of full size unless it is the first node or the value is too large.
+    /// Inserts an empty node at `at` with a buffer for a value. That of the first node, or of a large value, is as small as it can be.
     fn add_empty_node(&mut self, at: usize, value_bytes: usize) {
         assert!(value_bytes <= ELEMENT_BYTES_MAX, "the element is longer than a node's offsets reach");
-        let buffer = if self.nodes.is_empty() || node::is_large(value_bytes) {
-            Box::new_uninit_slice(node::rounded_up(entry::entry_bytes(value_bytes)))
-        } else {
-            self.full_buffer()
+        let needed = node::rounded_up(entry::entry_bytes(value_bytes));
+        let buffer_bytes = match self.nodes.len() {
+            0 => needed,
+            _ if node::is_large(value_bytes) => needed,
+            1..FULL_SIZE_FROM => needed.max(NODE_BYTES_MAX / 2),
+            _ => NODE_BYTES_MAX,
         };
-        self.nodes.add(at, ListNode::on(buffer));
-    }
-
-    fn full_buffer(&mut self) -> node::Buffer {
-        match self.extras.take_spare() {
-            Some(buffer) => buffer,
-            None => Box::new_uninit_slice(NODE_BYTES_MAX),
-        }
-    }
-
-    fn drop_node(&mut self, at: usize) {
-        let node = self.nodes.take(at);
-        self.keep_spare(node.into_buffer());
-    }
-
-    fn keep_spare(&mut self, buffer: node::Buffer) {
-        if self.is_quicklist
-            && let Ok(buffer) = buffer.try_into()
-        {
-            self.extras.get_mut().spare = Some(buffer);
-        }
+        self.nodes.add(at, ListNode::on(Box::new_uninit_slice(buffer_bytes)));
     }
 
     /// Makes the list a listpack again if it has become small enough.
@@ -388,7 +374,6 @@ impl List {
         let listpack_bytes = self.nodes.get(0).map_or(0, ListNode::listpack_bytes);
         if listpack_bytes + LISTPACK_FRAME_BYTES <= NODE_BYTES_MAX / 2 {
             self.is_quicklist = false;
-            self.extras.take_spare();
             self.nodes.shrink_to_fit();
             if !self.nodes.is_empty() {
                 self.nodes.change(0, ListNode::shrink);
@@ -429,8 +414,6 @@ impl List {
             assert!(node.used_bytes() <= GROUP_NODES * NODE_BYTES_MAX || node.count() == 1);
             assert!(node.capacity_bytes() <= GROUP_NODES * NODE_BYTES_MAX || node.count() == 1);
         }
-        let extra = self.extras.get();
-        assert!(extra.is_none_or(|extra| extra.spare.is_none() || self.is_quicklist));
         if let Some(seen) = self.seen() {
             seen.arrivals().debug_validate(self.len());
         }

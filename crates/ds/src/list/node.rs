@@ -93,10 +93,6 @@ impl ListNode {
         Self { buffer, ..Self::default() }
     }
 
-    pub(crate) fn into_buffer(self) -> Buffer {
-        self.buffer
-    }
-
     /// Moves its buffer if the mover asks for it.
     pub(crate) fn relocate(&mut self, mover: &mut dyn Mover) {
         move_slice(&mut self.buffer, mover);
@@ -137,16 +133,16 @@ impl ListNode {
         self.count == 1 && self.capacity_bytes() > NODE_BYTES_MAX
     }
 
-    /// Compresses the elements if that is worthwhile, and returns the buffer that contained them.
-    pub(super) fn compress(&mut self) -> Option<Buffer> {
+    /// Compresses the elements if that is worthwhile. Returns whether it did.
+    pub(super) fn compress(&mut self) -> bool {
         let used = self.used_bytes();
         let imprint_bytes = self.imprint_bytes();
-        let mut compressed = compression::compress(self.bytes(), imprint_bytes)?;
+        let Some(mut compressed) = compression::compress(self.bytes(), imprint_bytes) else { return false };
         imprint::add(&mut compressed[..imprint_bytes], self.entries());
         assert!(compressed.len() < used, "the lengths say what is compressed");
         (self.start, self.end) = (0, used as u32);
-        let compressed = compressed.into_iter().map(MaybeUninit::new).collect();
-        Some(std::mem::replace(&mut self.buffer, compressed))
+        self.buffer = compressed.into_iter().map(MaybeUninit::new).collect();
+        true
     }
 
     /// Expands a compressed node.
@@ -239,12 +235,13 @@ impl ListNode {
         self.used_bytes() + value_bytes + FILL_MARGIN_BYTES <= NODE_BYTES_MAX
     }
 
-    /// Whether a value can be pushed: the buffer can grow, has room at this end, or is empty enough for a slide to pay off.
+    /// Whether a value can be pushed: the buffer is smaller than `grown_max` and can grow, has room at this end, or is empty enough for a
+    /// slide to pay off.
     #[inline]
-    pub(crate) fn has_room(&self, end: End, value_bytes: usize) -> bool {
+    pub(crate) fn has_room(&self, end: End, value_bytes: usize, grown_max: usize) -> bool {
         let capacity = self.capacity_bytes();
         self.has_space(value_bytes)
-            && (capacity < NODE_BYTES_MAX
+            && (capacity < grown_max
                 || self.room_bytes(end) >= entry::entry_bytes(value_bytes)
                 || self.used_bytes() <= capacity / 2)
     }

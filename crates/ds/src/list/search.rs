@@ -114,7 +114,7 @@ impl List {
             End::Tail => Some(at + 1).filter(|next| *next < self.nodes.len()),
         };
         let last_read = if self.nodes[at].count() == 0 {
-            self.drop_node(at);
+            self.nodes.take(at);
             read_before.map(|before| before.min(at))
         } else {
             // Not with the other neighbour, which has not been read yet.
@@ -201,7 +201,7 @@ mod tests {
         for seed in 0..150 {
             let random = Random::new(seed);
             let mut state = Changing { list: List::new(), random, next: 0, stayed: BTreeSet::new() };
-            state.list.extras_mut().get_mut().seen = Some(Seen::default());
+            state.list.extras_mut().set(Some(Seen::default()));
             let end = if seed % 2 == 0 { End::Head } else { End::Tail };
             for _ in 0..state.random.below(1500) {
                 state.push(End::Head);

@@ -170,7 +170,7 @@ proptest! {
     fn behaves_like_a_deque(plain_nodes in 0_u32..4, ops in proptest::collection::vec(op(), 1..200)) {
         let (mut list, mut model) = (List::new(), VecDeque::new());
         // Its invariant is checked along with those of the list.
-        list.extras_mut().get_mut().seen = Some(Seen::default());
+        list.extras_mut().set(Some(Seen::default()));
         let limits = ListLimits { nodes_min: plain_nodes, plain_nodes, plain_part: 1 };
         for op in ops {
             apply(&mut list, &mut model, op);
@@ -406,6 +406,23 @@ fn a_queue_going_round_stays_in_its_buffer() {
     }
     list.debug_validate();
     assert!(list.memory_bytes() < 2500, "{}", list.memory_bytes());
+}
+
+#[test]
+fn a_queue_of_few_nodes_has_little_free_room() {
+    for (len, percent_max) in [(20, 150), (40, 135)] {
+        let mut list = List::new();
+        (0..len).for_each(|_| list.push(End::Head, &[b'j'; 550]));
+        let (mut sum, rounds) = (0, 1000);
+        for _ in 0..rounds {
+            list.push(End::Head, &[b'j'; 550]);
+            list.pop(End::Tail);
+            sum += list.memory_bytes();
+        }
+        list.debug_validate();
+        let percent = 100 * sum / rounds / (550 * len);
+        assert!(percent <= percent_max, "{len} elements take {percent} % of their size");
+    }
 }
 
 #[test]

@@ -59,7 +59,7 @@ mod tests {
         let (mut list, mut seen) = (List::new(), Seen::default());
         let figures = Arc::new(Figures::new(b"queue:a", 1, 0, 0));
         seen.open(Book::new(Arc::clone(&figures)), 0, Shown::default());
-        list.extras_mut().get_mut().seen = Some(seen);
+        list.extras_mut().set(Some(seen));
         (0..100).for_each(|_| list.push(End::Head, b"job"));
         list.pop(end);
         (list, figures)

@@ -297,6 +297,33 @@ fn a_log_thread_that_is_away_holds_back_commands() {
     }
 }
 
+/// Two spares are what is usual, and one is enough to go on.
+/// What a disk that hung for a moment has made grow.
+#[test]
+fn memory_that_is_not_needed_goes_back() {
+    let mut house = House::new(1, Policy::Everysec);
+    house.begin(7, 1, Data::None);
+    house.settle();
+    for _ in 0..5 {
+        // The log thread is in a write, and each of these asks where the stream ends.
+        for _ in 0..20 {
+            house.recorders[0].push(0, &[b"SET", b"0", &[b'x'; 4000]]);
+            house.last_stamp = house.recorders[0].commit(house.last_stamp).expect("it is on").stamp;
+            house.intake.position();
+        }
+        house.settle();
+    }
+    let grown = house.intake.spare_bytes();
+    assert!(grown > 20_000, "{grown}");
+    for _ in 0..3 {
+        house.now_ns.fetch_add(1_000_000_000, Ordering::Relaxed);
+        house.commit(0);
+        house.settle();
+    }
+    let kept = house.intake.spare_bytes();
+    assert!(kept < 500, "{kept} of {grown}");
+}
+
 /// Two spares are usual, and one is enough to continue.
 #[test]
 fn room_for_one_segment_is_enough() {

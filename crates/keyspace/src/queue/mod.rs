@@ -286,7 +286,7 @@ impl Queues {
         let Some(list) = record.list_mut() else { return };
         match figures {
             Some(figures) => self.open(hash, figures, list),
-            None if list.seen().is_some() => list.extras_mut().get_mut().seen = None,
+            None if list.seen().is_some() => list.extras_mut().set(None),
             None => {}
         }
     }
@@ -304,8 +304,7 @@ impl Queues {
         let kept = idle.as_mut().and_then(|idle| close(idle.list_mut()?));
         let book = kept.unwrap_or_else(|| Book::new(figures));
         let (len, shown, now_ms) = (list.len(), list.shown, self.known.now_ms());
-        let seen =
-            list.extras_mut().get_mut().seen.get_or_insert_with(|| Seen::new(Arrivals::at_once(len, now_ms)));
+        let seen = list.extras_mut().get_or_begin(|| Seen::new(Arrivals::at_once(len, now_ms)));
         seen.open(book, len, shown);
     }
 
@@ -632,7 +631,7 @@ fn is_queue(list: &List) -> bool {
 
 /// Ends observing a list as a queue, and returns the queue's record. The arrival times stay with the list.
 fn close(list: &mut List) -> Option<Book> {
-    list.extras_mut().get_mut().seen.as_mut()?.close()
+    list.extras_mut().seen()?.close()
 }
 
 /// Like [`close`], but returns the record of an empty list with the queue's record.
@@ -644,7 +643,7 @@ fn idle_record(list: &mut List) -> Option<Record> {
     let name = Arc::clone(book.figures());
     let (mut idle, mut seen) = (List::new(), Seen::default());
     seen.open(book, 0, Shown::default());
-    idle.extras_mut().get_mut().seen = Some(seen);
+    idle.extras_mut().set(Some(seen));
     Some(Record::new(&name.name, Value::List(Box::new(idle))))
 }
 

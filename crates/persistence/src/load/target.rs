@@ -229,7 +229,7 @@ impl<'a> Target<'a> {
             let why = Why::Corrupt("the arrival times of a queue's elements are damaged");
             let arrivals =
                 Arrivals::from_bytes(bytes, list.len()).ok_or(rdb::Error { offset: item.offset, why })?;
-            list.extras_mut().get_mut().seen = Some(Seen::new(arrivals));
+            list.extras_mut().set(Some(Seen::new(arrivals)));
         }
         let mut dbs = self.dbs[shard.index()].lock().expect("nobody panicked");
         let db = &mut dbs[db];

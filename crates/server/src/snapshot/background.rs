@@ -40,7 +40,7 @@ pub(crate) struct Share {
     /// Records in a slice of work.
     records_max: usize,
     saving: Option<Arc<Saving>>,
-    /// Home shards that may have records to be captured.
+    /// Shards that may have records to be captured.
     shards: VecDeque<ShardId>,
     /// Clients whose commands are held back.
     held_back: VecDeque<ConnId>,
@@ -76,14 +76,18 @@ impl Share {
         !self.is_full()
     }
 
-    /// Notes that a snapshot has begun, with the home shards of this thread, or has ended.
-    pub(crate) fn look(&mut self, current: Option<Arc<Saving>>, at_home: impl Iterator<Item = ShardId>) {
+    /// Notes that a snapshot has begun, with the shards that this thread `visits` for it, or has ended.
+    pub(crate) fn look<I: Iterator<Item = ShardId>>(
+        &mut self,
+        current: Option<Arc<Saving>>,
+        visits: impl FnOnce(Arc<Saving>) -> I,
+    ) {
         let is_known = match (&self.saving, &current) {
             (Some(known), Some(current)) => Arc::ptr_eq(known, current),
             (known, current) => known.is_none() && current.is_none(),
         };
         if !is_known {
-            self.shards = if current.is_some() { at_home.collect() } else { VecDeque::new() };
+            self.shards = current.clone().map_or_else(VecDeque::new, |saving| visits(saving).collect());
             self.saving = current;
         }
     }
@@ -183,8 +187,10 @@ impl Thread {
     /// Notes that a snapshot has begun or ended.
     pub(crate) fn look_at_snapshot(&mut self) {
         let (shared, own) = (self.host.shared, self.host.id);
-        let at_home = shared.shards.used_at_home(own);
-        self.host.snapshot.look(shared.snapshots.current(), at_home);
+        let visits = |saving: Arc<Saving>| {
+            shared.shards.used().filter(move |id| saving.is_visitor(own, shared.shards.home(*id)))
+        };
+        self.host.snapshot.look(shared.snapshots.current(), visits);
     }
 
     /// Does a slice of work for the snapshot, if one is being saved, and for the commands that wait for it.

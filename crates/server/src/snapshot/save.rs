@@ -16,11 +16,22 @@ use scripting::ROAMED_AUX;
 use settings::{DBFILENAME, Settings};
 use shard::Hold;
 
+use crate::connections::balancing::threads_at_work;
 use crate::error::Error;
 use crate::message::Message;
 use crate::shared::Shared;
 use crate::version::{DARTER_VERSION, REDIS_VERSION};
 use keyspace::eviction::Rank;
+
+/// For so much memory one thread visits shards.
+const VISITED_BYTES: u64 = 16 << 20;
+
+/// How many of the threads visit shards for a snapshot of so much memory: those `at_work`, which serve connections, and more
+/// where there is enough for them. What a thread needs for it would otherwise be more than the data.
+fn visitors(bytes: u64, at_work: usize, threads: usize) -> u16 {
+    let worth = usize::try_from(bytes / VISITED_BYTES).map_or(threads, |full| full + 1);
+    worth.max(at_work).min(threads) as u16
+}
 
 impl Shared {
     /// Saves a snapshot. All shards are entered. A background save in progress is cancelled, because it is older.
@@ -74,6 +85,8 @@ impl Shared {
 
     /// Makes the threads begin to capture the snapshot, whose content is fixed.
     pub(super) fn begin_saving(&'static self, saving: &Arc<Saving>) {
+        let at_work = if self.is_simulated() { self.threads.len() } else { threads_at_work(self) };
+        saving.set_visitors(visitors(heap::allocated_bytes(), at_work, self.threads.len()));
         self.snapshots.began(saving);
         self.broadcast(|| Message::Snapshot);
         saving.close_one();
@@ -150,4 +163,23 @@ impl Shared {
 fn usage(settings: &Settings, now: UnixMs) -> Usage {
     let rank = settings.policy().map(|policy| policy.rank);
     Usage { is_idle_wanted: rank == Some(Rank::Idle), lfu: settings.data_config().lfu, now }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_threads_visit_the_shards_of_few_data() {
+        for (mib, at_work, expected) in
+            [(0, 1, 1), (20, 1, 2), (20, 4, 4), (200, 1, 13), (4000, 1, 32), (1, 32, 32)]
+        {
+            assert_eq!(
+                visitors(mib << 20, at_work, 32),
+                expected,
+                "{mib} MiB, {at_work} threads serve connections"
+            );
+        }
+        assert_eq!(visitors(u64::MAX, 1, 2), 2);
+    }
 }

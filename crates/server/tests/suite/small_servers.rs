@@ -39,6 +39,31 @@ fn many_threads_leave_a_small_maxmemory_to_the_data() {
     assert!(taken > Some(3_000), "{taken:?} values of 1,000 bytes fit into 8 MB");
 }
 
+/// How many values of 4,000 bytes a server takes before it refuses or evicts.
+fn filled(server: &Server) -> u64 {
+    let mut client = server.client();
+    let value = "x".repeat(4_000);
+    let evicted = |client: &mut Client| client.info("stats", "evicted_keys") != "0";
+    let takes = |client: &mut Client, number: u64| {
+        let reply = client.call(&format!("SET key:{number} {value}"));
+        matches!(reply, Value::Simple(_)) && (!number.is_multiple_of(50) || !evicted(client))
+    };
+    (0..).find(|number| !takes(&mut client, *number)).expect("there is a limit")
+}
+
+#[test]
+fn as_many_keys_fit_into_maxmemory_as_into_that_of_redis() {
+    for policy in ["noeviction", "allkeys-lru"] {
+        let limits = ["--maxmemory", "64mb", "--maxmemory-policy", policy];
+        let Some(redis) = blackbox::replication::redis(&limits) else { return };
+        let expected = filled(&redis);
+        let server =
+            Server::darter(&[&limits[..], &["--proactor-threads", "64"]].concat()).expect("it starts");
+        let found = filled(&server);
+        assert!(found >= expected, "{found} keys, and {expected} in redis-server, under {policy}");
+    }
+}
+
 #[test]
 fn a_thread_gives_back_what_it_needed_for_its_clients() {
     let server = Server::darter(&["--proactor-threads=8", "--threads-elastic=no"]).expect("it starts");

@@ -163,7 +163,7 @@ impl Jobs<'_> {
                 );
             }
         }
-        if late_ms < MISSED_MS || line.missed == Missed::Once {
+        if late_ms <= MISSED_MS || line.missed == Missed::Once {
             self.push_line(store, name)?;
         }
         Ok(())

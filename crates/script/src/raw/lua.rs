@@ -317,7 +317,7 @@ impl Lua {
 
     // Running.
 
-    /// Raises whatever the called function raises.
+    /// Raises the called function's error, if it raises one.
     pub(super) fn call(self, args: c_int, results: c_int) {
         // SAFETY: rules above.
         unsafe { ffi::lua_call(self.0, args, results) }
@@ -519,7 +519,7 @@ unsafe extern "C-unwind" fn append_dump(
     }
     // SAFETY: Lua's piece has this many bytes.
     let piece = unsafe { std::slice::from_raw_parts(piece.cast::<u8>(), bytes) };
-    // SAFETY: `dump` passed this vector, and nobody else uses it meanwhile.
+    // SAFETY: `dump` passed this vector, and nothing else uses it meanwhile.
     unsafe { (*dump.cast::<Vec<u8>>()).extend_from_slice(piece) };
     0
 }

@@ -1,7 +1,7 @@
 //! Spare memory for input and output.
 //!
-//! A connection owns buffers only while there are bytes in them. Then the next connection gets them, still warm in the
-//! cache. So a thousand idle connections have no buffers, and a busy thread allocates none.
+//! A connection owns buffers only while there are bytes in them. Then the next connection gets them, still
+//! warm in the cache. So a thousand idle connections have no buffers, and a busy thread allocates none.
 
 use crate::input::InputBuffer;
 
@@ -19,7 +19,8 @@ const KEPT_BYTES_IN_ALL: usize = 1 << 20;
 pub(crate) struct BufferPool {
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
-    /// The fewest spare buffers since the last [`give_back_unused`](Self::give_back_unused): as many were not needed.
+    /// The fewest spare buffers since the last [`give_back_unused`](Self::give_back_unused): as many were not
+    /// needed.
     unused_count: usize,
     /// Not given to a connection whose buffer is still small: a slow client could keep it for a few bytes.
     large: Vec<u8>,
@@ -52,7 +53,7 @@ impl BufferPool {
         }
     }
 
-    /// Frees what was not needed since the last call.
+    /// Frees buffers that were not needed since the last call.
     pub(crate) fn give_back_unused(&mut self) {
         let unused = self.spare.drain(..self.unused_count.min(self.spare.len()));
         self.spare_bytes -= unused.map(|memory| memory.capacity()).sum::<usize>();
@@ -65,7 +66,8 @@ impl BufferPool {
         }
     }
 
-    /// Moves `input`, which lacks space for `needed` more bytes, to the large spare buffer, if that has enough.
+    /// Moves `input`, which lacks space for `needed` more bytes, to the large spare buffer, if that has
+    /// enough.
     #[cold]
     pub(crate) fn enlarge(&mut self, input: &mut InputBuffer, needed: usize) {
         if self.large.capacity() >= input.len() + needed {

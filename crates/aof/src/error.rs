@@ -1,8 +1,8 @@
-//! What may be wrong with an append-only file or its manifest, and where.
+//! Errors of an append-only file or its manifest, with their place.
 
 use std::io;
 
-/// What is wrong with a file.
+/// The reason why a file is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Why {
     /// The input cannot be read.
@@ -16,7 +16,7 @@ pub enum Why {
     Format(&'static str),
 }
 
-/// What is wrong with a file.
+/// An error of a file.
 #[derive(Debug, thiserror::Error)]
 #[error("{why} at offset {offset}")]
 pub struct Error {
@@ -26,7 +26,7 @@ pub struct Error {
     pub why: Why,
 }
 
-/// What is wrong with a manifest.
+/// An error of a manifest.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{why} in line {line}")]
 pub struct ManifestError {

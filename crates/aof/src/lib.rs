@@ -11,7 +11,7 @@
 //!   command from a damaged one.
 //! * Memory grows with the input, not with the lengths that it declares.
 //!
-//! Not here: files on disk, what commands mean, and snapshots (`rdb`).
+//! Not here: files on disk, the meaning of commands, and snapshots (`rdb`).
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
 //! The manifest: lists the files that contain the data, and their order.
 //!
-//! A line has pairs of a key and a value: `file`, `seq` and `type` must be there, others may be (Redis 8 writes offsets).
-//! Types are `b` (the base, at most one), `i` (what came after it, in ascending order of `seq`) and `h` (history: files that
-//! are about to be deleted, whose content is in the base).
+//! A line has pairs of a key and a value: `file`, `seq` and `type` must be present, others may be (Redis 8
+//! writes offsets). Types are `b` (the base, at most one), `i` (the commands after it, in ascending order of
+//! `seq`) and `h` (history: files that are about to be deleted, whose content is in the base).
 
 use resp::split_args;
 
@@ -24,7 +24,7 @@ impl Manifest {
     /// Parses a manifest.
     ///
     /// # Errors
-    /// Whatever Redis refuses too: text that is not in the form in which it is written.
+    /// If Redis refuses the text too: it is not in the form in which manifests are written.
     pub fn decode(text: &[u8]) -> Result<Manifest, ManifestError> {
         let mut manifest = Manifest::default();
         let mut last_number = 0;

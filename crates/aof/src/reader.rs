@@ -1,8 +1,8 @@
 //! The commands in a file, one by one.
 //!
-//! A file that ends in the middle of a command is *torn*, as a crash leaves it. If a damaged length makes a command
-//! reach to the end of the file, it looks the same, but there are whole commands inside: that is an error, not a torn
-//! end.
+//! A file that ends in the middle of a command is *torn*, as a crash leaves it. If a damaged length makes a
+//! command reach to the end of the file, it looks the same, but there are whole commands inside: that is an
+//! error, not a torn end.
 
 use std::io::Read;
 
@@ -37,7 +37,7 @@ impl Record {
 
     fn clear(&mut self, offset: u64) {
         self.bytes.clear();
-        // Of a command that was large.
+        // Frees the memory of a large command.
         self.bytes.shrink_to(BUFFER_BYTES);
         self.ends.clear();
         self.offset = offset;
@@ -70,7 +70,7 @@ impl<R: Read> Reader<R> {
     /// Reads the next command into `record`; false at the end of the file.
     ///
     /// # Errors
-    /// [`Why::Torn`] if the file ends in the middle of it.
+    /// [`Why::Torn`] if the file ends in the middle of a command.
     pub fn next(&mut self, record: &mut Record) -> Result<bool, Error> {
         loop {
             if !self.has(1)? {
@@ -181,7 +181,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Whether the file has so many more bytes. If so, they are in the buffer.
+    /// Whether the file has `count` more bytes. If so, they are in the buffer.
     fn has(&mut self, count: usize) -> Result<bool, Error> {
         while self.buffer.len() - self.at < count {
             self.buffer.drain(..self.at);

@@ -1,4 +1,5 @@
-//! What packing single jobs with a dictionary saves and costs: `cargo run --release -p ds --example dictionary`.
+//! Measures what packing single jobs with a dictionary saves and costs: `cargo run --release -p ds --example
+//! dictionary`.
 //!
 //! Prints for each kind of jobs the bytes of one as it is, with our packing, and with zstd and a dictionary of the same
 //! samples; nanoseconds to pack, to unpack, and to learn the dictionary, the best of several rounds.

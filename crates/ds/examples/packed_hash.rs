@@ -1,5 +1,5 @@
-//! What operations on a large hash cost, with and without packing of its values: the memory of a field, or the work of one
-//! operation under callgrind, as the difference of two runs:
+//! Measures operations on a large hash, with and without packing of its values: the memory of a field, or the
+//! work of one operation under callgrind, as the difference of two runs:
 //!
 //! ```text
 //! cargo build --release -p ds --example packed_hash

@@ -1,5 +1,5 @@
-//! What operations on a large sorted set of jobs cost, with and without packing: the memory of a member, or the work of
-//! one operation under callgrind, as the difference of two runs:
+//! Measures operations on a large sorted set of jobs, with and without packing: the memory of a member, or
+//! the work of one operation under callgrind, as the difference of two runs:
 //!
 //! ```text
 //! cargo build --release -p ds --example packed_set

@@ -23,7 +23,7 @@ pub(crate) struct Blob {
 
 // SAFETY: a blob owns its bytes, which are not tied to a thread.
 unsafe impl Send for Blob {}
-// SAFETY: as above; `&Blob` only reads.
+// SAFETY: a blob owns its bytes, which are not tied to a thread, and `&Blob` only reads.
 unsafe impl Sync for Blob {}
 
 impl Blob {
@@ -154,7 +154,7 @@ pub(crate) struct SlimBlob {
 
 // SAFETY: it owns its bytes, which are not tied to a thread.
 unsafe impl Send for SlimBlob {}
-// SAFETY: as above; `&SlimBlob` only reads.
+// SAFETY: it owns its bytes, which are not tied to a thread, and `&SlimBlob` only reads.
 unsafe impl Sync for SlimBlob {}
 
 impl SlimBlob {
@@ -200,7 +200,7 @@ impl SlimBlob {
 
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and it is mutably borrowed.
+        // SAFETY: it owns these bytes, which were written when it was created, and it is mutably borrowed.
         unsafe { self.slice().as_mut() }
     }
 

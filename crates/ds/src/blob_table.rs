@@ -3,7 +3,7 @@
 //! A record is one [`Blob`]; [`Keyed`] finds the key in it. The seed for hashing keys and the bytes that the records
 //! take are stored beside the table.
 //!
-//! Not here: what else is in a record, and the small forms (`hash.rs`, `set/`).
+//! Not here: the rest of a record, and the small forms (`hash.rs`, `set/`).
 
 use std::marker::PhantomData;
 
@@ -120,7 +120,7 @@ impl<K: Keyed> BlobTable<K> {
         self.table.defragment(place, mover, &mut Blob::relocate)
     }
 
-    /// Frees a bounded part of it.
+    /// Frees a bounded part of the table.
     pub(crate) fn free_slice(&mut self) {
         let piece = self.table.drain_segment().unwrap_or_default();
         self.record_bytes -= piece.iter().map(|record| Blob::memory_bytes(record.len())).sum::<usize>();

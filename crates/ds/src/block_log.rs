@@ -9,8 +9,8 @@
 //! An entry is its length (LEB128) and its bytes. Its *number* counts all entries that were ever appended, so a reader can
 //! read a part, let others append and drop entries, and continue. Entries have ascending times, and are dropped a block at a time.
 //!
-//! [`BlockLog::seal`] compresses what is open early. If the last block is short and not much older, both become one block, so a
-//! log of a dozen entries that are alike is small as well.
+//! [`BlockLog::seal`] compresses the open entries early. If the last block is short and not much older, both
+//! become one block, so a log of a dozen entries that are alike is small as well.
 
 use std::collections::VecDeque;
 
@@ -94,7 +94,7 @@ impl BlockLog {
         }
     }
 
-    /// Compresses what is open.
+    /// Compresses the open entries.
     pub fn seal(&mut self) {
         if self.open.is_empty() {
             return;

@@ -1,7 +1,7 @@
 //! Numbers that are written under a shard's baton and may be read by any thread at any time.
 //!
-//! Only the holder of the baton writes, so adding is a load and a store. Readers see a recent number. A client that has
-//! got a reply from the server sees at least what was written before that reply.
+//! Only the holder of the baton writes, so adding is a load and a store. Readers see a recent number. A
+//! client that has got a reply from the server sees at least the numbers written before that reply.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

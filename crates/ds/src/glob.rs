@@ -9,9 +9,10 @@
 //! * an escaped byte within a class is compared with its case even where case is ignored;
 //! * a pattern with more than [`STARS_MAX`] runs of stars matches nothing.
 //!
-//! Every element except `*` matches exactly one byte. So only the last star passed has to be retried at a later place:
-//! if the rest of the pattern matches nowhere after it, no other choice for an earlier star helps. The time is at most
-//! proportional to the product of both lengths, whatever the pattern; nothing recurses.
+//! Every element except `*` matches exactly one byte. So only the last star passed has to be retried at a
+//! later place: if the rest of the pattern matches nowhere after it, no other choice for an earlier star
+//! helps. For any pattern the time is at most proportional to the product of both lengths, and there is no
+//! recursion.
 
 /// The number of separate runs of stars beyond which a pattern matches nothing, as in Redis.
 pub const STARS_MAX: usize = 1000;

@@ -6,10 +6,10 @@
 //! │ 255 │ length, 8 B   │ field │ value          longer fields
 //! ```
 //!
-//! A hash whose records take enough bytes learns what the values that are set have in common, and packs those that are set
-//! from then on ([`Pace`]). Values that were there before stay as they are: they are few. Fields are not packed, so a
-//! look-up unpacks only the value that is read ([`FieldValue`]). A plain value of the same length is overwritten in place,
-//! which is what counters mostly need.
+//! A hash whose records take enough bytes learns the text that the values being set have in common, and packs
+//! those that are set from then on ([`Pace`]). Earlier values stay as they are: they are few. Fields are not
+//! packed, so a look-up unpacks only the value that is read ([`FieldValue`]). A plain value of the same
+//! length is overwritten in place, which covers most changes of counters.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -52,7 +52,7 @@ fn is_packed(record: &[u8]) -> bool {
 #[derive(Clone, Copy)]
 pub struct FieldValue<'a> {
     stored: &'a [u8],
-    /// What it is packed with.
+    /// The dictionary that it is packed with.
     dictionary: Option<&'a Dictionary>,
 }
 

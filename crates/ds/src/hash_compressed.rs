@@ -1,5 +1,5 @@
-//! A hash that is compressed with a dictionary, which has what its fields have in common with those of other hashes
-//! ([`dictionary`](crate::dictionary)).
+//! A hash that is compressed with a dictionary, which contains the text that its fields share with those of
+//! other hashes ([`dictionary`](crate::dictionary)).
 //!
 //! The compressed text is a listpack of fields and values, as in a small hash. For a hash of the big form, which
 //! qualifies if it has few fields, one is created with its fields sorted, so that hashes with the same fields look alike.

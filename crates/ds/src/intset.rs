@@ -1,8 +1,8 @@
 //! A sorted set of integers, as narrow as its widest member: the form of small sets of numbers.
 //!
-//! Members take 2, 4 or 8 bytes each. One that does not fit widens all of them; removing it narrows nothing, because a
-//! set that had wide members will probably get them again. Members are found by binary search, and stored as bytes like
-//! other small collections (`packed`).
+//! Members take 2, 4 or 8 bytes each. A member that does not fit widens all of them; removing it narrows
+//! nothing, because a set that had wide members will probably get them again. Members are found by binary
+//! search, and stored as bytes like other small collections (`packed`).
 //!
 //! Invariant: strictly ascending. Not here: when a set stops being one of integers, see [`Set`](crate::set::Set).
 

@@ -15,7 +15,7 @@ use std::ops::Range;
 use crate::mover::{Mover, move_vec};
 use crate::packed::{self, Packed};
 
-/// Maximum size of a listpack, whatever limits are configured.
+/// Maximum size of a listpack, under any configured limits.
 pub(crate) const LISTPACK_BYTES_MAX: usize = 1 << 30;
 /// Length of the longest prefix.
 pub(crate) const PREFIX_BYTES_MAX: usize = 9;

@@ -15,7 +15,7 @@ use crate::random::Random;
 /// Maximum number of entries of a map that is rebuilt.
 const MAP_ENTRIES_MAX: usize = 64;
 
-/// Decides what is moved, and for how long.
+/// Decides which blocks are moved, and for how long.
 pub trait Mover {
     /// Whether the block of memory that contains this address is to be moved.
     fn wants(&mut self, block: *const u8) -> bool;

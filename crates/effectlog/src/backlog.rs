@@ -57,14 +57,14 @@ struct Entry {
     dialect: Dialect,
 }
 
-/// What a reader gets.
+/// The result of a read.
 #[derive(Debug)]
 pub enum Found<'r> {
     /// Bytes of the stream, in the dialect of the reader.
     Bytes(&'r [u8]),
-    /// Nothing: the reader is at the end of the stream.
+    /// No bytes: the reader is at the end of the stream.
     Nothing,
-    /// Nothing: the next bytes are no longer kept.
+    /// No bytes: the next ones are no longer kept.
     Gone,
 }
 
@@ -87,7 +87,7 @@ pub struct Reader {
 }
 
 impl Backlog {
-    /// A closed backlog for so many threads. `wake` wakes a thread by its number.
+    /// A closed backlog for `threads` threads. `wake` wakes a thread by its number.
     pub fn new(threads: usize, wake: Box<dyn Fn(usize) + Send + Sync>) -> Backlog {
         Backlog {
             kept: Mutex::new(Kept { first: CLOSED, ..Kept::default() }),
@@ -105,8 +105,8 @@ impl Backlog {
         kept.trim(end);
     }
 
-    /// Drops all slices. The stream continues, or begins anew, at `position` after slice `last`. What is
-    /// [held](Self::hold) is held from there on.
+    /// Drops all slices. The stream continues, or starts again, at `position` after slice `last`. Bytes that
+    /// a [hold](Self::hold) keeps are kept from there on.
     pub fn begin(&self, position: u64, last: u64) {
         let mut kept = self.lock();
         kept.slices.clear();
@@ -202,16 +202,16 @@ impl Backlog {
         (first..=self.end()).contains(&position)
     }
 
-    /// To be called before thread number `thread` sleeps, having read up to `position`: the next slice will wake it.
-    /// False: there already is more to read.
+    /// Call this before thread number `thread` sleeps, having read up to `position`: the next slice will wake
+    /// it. False: there already is more to read.
     pub fn awaits(&self, thread: usize, position: u64) -> bool {
         self.sleepers[thread].0.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.end() <= position
     }
 
-    /// Whether the stream has come to `position`, at which somebody will start to read. Until the slice before it is
-    /// added, or the backlog begins there, it has not.
+    /// Whether the stream has come to `position`, at which a reader will start. It has not until the slice
+    /// before it is added, or the backlog begins there.
     pub fn has_reached(&self, position: u64) -> bool {
         self.lock().first != CLOSED && position <= self.end()
     }
@@ -316,7 +316,7 @@ impl Reader {
         std::mem::take(&mut self.left_out)
     }
 
-    /// Moves the reader forward by so many of the bytes that it got.
+    /// Moves the reader forward by `bytes` of the bytes that it got.
     pub fn advance(&self, bytes: usize) {
         self.place.store(self.position() + bytes as u64, Ordering::Relaxed);
     }
@@ -444,7 +444,7 @@ mod tests {
         backlog.close();
         let held = backlog.hold();
         assert!(!backlog.has_reached(1010) && !backlog.has_reached(500));
-        // Of another stream, in which all is before the end of the last one.
+        // The backlog begins with another stream, all of whose positions are before the end of the last one.
         backlog.begin(500, 0);
         assert!(backlog.has_reached(500) && !backlog.has_reached(510));
         (0..3).for_each(|_| push(&backlog, "0123456789"));

@@ -44,7 +44,7 @@ impl Cut {
 
     /// The position at the end of that slice, in bytes; `None` until the collector has closed it.
     pub fn end(&self) -> Option<u64> {
-        // Acquire: what the collector did before is seen by whoever knows the end.
+        // Acquire: a thread that knows the end sees everything that the collector did before.
         Some(self.end.load(Ordering::Acquire)).filter(|end| *end != UNKNOWN)
     }
 

@@ -43,7 +43,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Will close all slices of `log`. None may be closed before.
+    /// A collector that closes all slices of `log`. It must be created before any slice is closed.
     pub fn new(log: &Arc<Log>, ends: LaneEnds) -> Collector {
         Collector {
             log: Arc::clone(log),
@@ -71,7 +71,7 @@ impl Collector {
         (self.next, self.position, self.stream, self.awaited) = (first, position, self.stream.anew(), None);
     }
 
-    /// To be called after the log was turned on, if its slices begin where the last closed one ended.
+    /// Call this after the log was turned on, if its slices begin where the last closed one ended.
     pub fn go_on(&mut self) {
         if let Some(first) = self.awaited {
             self.begin(first, self.position);
@@ -131,7 +131,7 @@ impl Collector {
         slice.db = slice.db.or(self.stream.take_copied_from());
         match self.log.take_boundary(slice.number) {
             Some(Boundary::Cut(cut)) => {
-                // Whoever begins behind the cut has no database selected.
+                // A reader that begins behind the cut has no database selected.
                 self.stream = self.stream.anew();
                 cut.set_end(slice.end());
             }

@@ -1,7 +1,7 @@
-//! What a reader of the stream has to understand, and how the stream is translated for a reader that understands less.
+//! Translates the stream for readers that do not understand all of it, such as older replicas.
 //!
-//! Offsets in the stream are the same for all readers, so what a reader does not understand is replaced by as many
-//! bytes. Redis skips newlines between commands, and counts them.
+//! Offsets in the stream are the same for all readers, so a command that the reader does not understand is
+//! replaced by an equal number of bytes. Redis skips newlines between commands, and counts them.
 //!
 //! | not known | instead | what the reader lacks |
 //! |---|---|---|

@@ -6,9 +6,9 @@
 //!              └─ queue: what does not fit into the ring at that moment, as a value
 //! ```
 //!
-//! A commit never waits, and no record is too large: what does not fit into the ring goes through a queue without a
-//! maximum size. Both keep the order, and stamps of a thread only grow, so the collector takes from the one whose next
-//! stamp is smaller.
+//! A commit never waits, and no record is too large: a record that does not fit into the ring goes through a
+//! queue without a maximum size. Both keep the order, and stamps of a thread only grow, so the collector
+//! takes from the one whose next stamp is smaller.
 //!
 //! There is no ring until the first record. A ring that is full is replaced by one of twice the size, up to a maximum,
 //! and one that was not used for long is dropped. The collector's end of a new ring goes through the queue; the
@@ -64,7 +64,7 @@ pub(crate) fn lane() -> (LaneStart, LaneEnd) {
     (LaneStart { ring: None, queue: start }, end)
 }
 
-/// What goes through the queue.
+/// The items that go through the queue.
 enum Sent {
     Record(Queued),
     /// Records behind this one are in this ring, unless they come through the queue.
@@ -97,7 +97,8 @@ impl LaneStart {
 
     #[inline]
     fn ring_with_room(&mut self, needed: usize) -> Option<&mut Producer<u8>> {
-        // Not asked for its news each time: that is a line which the collector writes.
+        // `slots` is called only if the cached number is too small, because it reads a line that the
+        // collector writes.
         let has_room =
             self.ring.as_mut().is_some_and(|ring| ring.cached_slots() >= needed || ring.slots() >= needed);
         if !has_room {
@@ -106,7 +107,8 @@ impl LaneStart {
         self.ring.as_mut()
     }
 
-    /// Begins a ring that is larger than the one before and has room for so many bytes, unless that would be too large.
+    /// Begins a ring that is larger than the one before and has room for `needed` bytes, unless it would be
+    /// too large.
     #[cold]
     fn begin_ring(&mut self, needed: usize) -> Option<()> {
         let larger = self.ring.as_ref().map_or(RING_BYTES_FIRST, |ring| 2 * ring.buffer().capacity());
@@ -143,7 +145,7 @@ pub(crate) struct LaneEnd {
 }
 
 impl LaneEnd {
-    /// Looks for new records. To be called when all records of a slice have arrived, before they are taken.
+    /// Looks for new records. Call this when all records of a slice have arrived, before they are taken.
     pub(crate) fn look(&mut self) {
         // In this order: the queue may have the ring.
         self.look_into_queue();
@@ -161,7 +163,7 @@ impl LaneEnd {
     /// Passes the next record to `reader` and removes it. Returns its size in bytes.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no record.
     pub(crate) fn take(&mut self, reader: impl FnOnce(Units<'_>)) -> usize {
         let next = self.next();
         if let Some(Queued { record, .. }) = self.in_queue.take_if(|queued| Some(queued.place) == next) {
@@ -251,7 +253,7 @@ impl Head {
 mod tests {
     use super::*;
 
-    /// A record whose only effect has an argument of so many bytes, all of them like `stamp`.
+    /// A record whose only effect has an argument of `bytes` bytes, all of them derived from `stamp`.
     fn record(stamp: u64, bytes: usize) -> Record {
         let mut record = Record::default();
         record.push(0, &[&vec![stamp as u8; bytes]]);
@@ -259,7 +261,7 @@ mod tests {
         record
     }
 
-    /// The next record's stamp, what its argument consists of, and how long that is.
+    /// The next record's stamp, the byte that fills its argument, and the argument's length.
     fn taken(end: &mut LaneEnd) -> Option<(u64, u8, usize)> {
         end.look();
         let place = end.next()?;
@@ -277,7 +279,8 @@ mod tests {
     fn records_of_any_size_come_in_order() {
         let (mut start, mut end) = lane();
         let mut sent = VecDeque::new();
-        // Sizes that end at any place in the ring, and some that never fit; now and then nobody takes for a while, so that it is full.
+        // The sizes end at any place in the ring, and some never fit. Now and then no record is taken for a
+        // while, so that the ring fills up.
         for stamp in 1..3000 {
             let bytes = match stamp % 100 {
                 99 => 2 * RING_BYTES_MAX,

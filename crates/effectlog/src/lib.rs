@@ -1,4 +1,4 @@
-//! What transactions changed, as commands that make the same changes to another store.
+//! Records what transactions changed, as commands that make the same changes to another store.
 //!
 //! An *effect* is one command of Redis' protocol: not the request, but what it did. A *unit* contains the effects of
 //! one top-level command, `EXEC` or script, and of the waiters that it served; it is atomic. A *record* contains one or
@@ -25,7 +25,7 @@
 //! empty store and compares `DEBUG DIGEST`. `crates/sim/tests/suite/effects_stream.rs` merges the records of many threads
 //! and sends the stream to a real redis-server, and to a server with other threads and shards.
 //!
-//! Not here: I/O, clocks, files. Who states effects: crate `command`.
+//! Not here: I/O, clocks, files. Crate `command` states effects.
 
 #![forbid(unsafe_code)]
 

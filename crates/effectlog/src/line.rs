@@ -9,7 +9,7 @@ pub(crate) struct Line<T>(pub(crate) T);
 /// The size of two cache lines.
 const LINE_BYTES: usize = 128;
 
-// Nothing else fits into what a `Line` takes, wherever it stands.
+// A `Line` fills its cache lines completely at any address, so no other value can share them.
 const _: () = {
     assert!(align_of::<Line<bool>>() == LINE_BYTES && size_of::<Line<bool>>() == LINE_BYTES);
     assert!(align_of::<Line<[u64; 17]>>() == LINE_BYTES && size_of::<Line<[u64; 17]>>() == 2 * LINE_BYTES);

@@ -1,7 +1,8 @@
 //! The log of all threads: receives records, and gives each its place in one order.
 //!
-//! The order is by the number of the slice, then by stamp, which is max(ticks, the thread's last + 1, last of every entered shard + 1).
-//! Both are read or made while the changed shards are held:
+//! The order is by the number of the slice, then by stamp, which is max(ticks, the thread's last + 1, last of
+//! every entered shard + 1). The commit reads the number and makes the stamp while it holds the changed
+//! shards:
 //!
 //! ```text
 //!   a thread commits                              the collector closes a slice
@@ -11,20 +12,23 @@
 //!   4 busy = false (Release)                      4 merge them by stamp, then by thread
 //! ```
 //!
-//! * The fences are of one order, so one of two things is true of a commit and a close. The commit's fence comes first: then
-//!   the collector sees that the thread is busy, or that it no longer is, and with that the record. Or the collector's fence comes
-//!   first: then the commit reads a number that is at least the one that the collector saw. So slice `old` is complete. It does not
-//!   matter who wrote that number: a slice that a [cut](Log::cut) has ended needs the same fence, between seeing that it has ended and
-//!   looking at the threads.
-//! * Of two records that met in a shard, the later one reads a slice number at least as large and takes a larger stamp, also after
-//!   one that only read there. So the order is one in which the transactions could have run.
-//! * Between slices the order is that of real time. Inside a slice ticks give it as far as the counters of the cores agree.
+//! * All fences have one order, so there are two cases for a commit and a close. If the commit's fence comes
+//!   first, the collector sees that the thread is busy, or that it no longer is, and then also sees the
+//!   record. If the collector's fence comes first, the commit reads a number that is at least the one that
+//!   the collector saw. So slice `old` is complete in both cases. It does not matter which thread wrote that
+//!   number: a slice that a [cut](Log::cut) has ended needs the same fence, between seeing that it has ended
+//!   and looking at the threads.
+//! * If two records met in a shard, the later one reads a slice number at least as large and takes a larger
+//!   stamp. That also holds if the earlier one only read there. So the order is one in which the transactions
+//!   could have run.
+//! * Between slices the order is that of real time. Inside a slice ticks give it as far as the counters of
+//!   the cores agree.
 //!
 //! No line is written by two threads in turn: a thread writes its own, the collector writes the number, which is mostly read.
 //!
-//! A commit never waits, see `lane.rs`. Nothing between 1 and 4 can panic, so a thread does not stay busy.
+//! A commit never waits, see `lane.rs`. No step from 1 to 4 can panic, so a thread does not stay busy.
 //!
-//! Who commits much calls a [watch](Log::set_watch), which may see to it that no more comes for a while.
+//! A thread that commits much calls a [watch](Log::set_watch), which can stop further commits for a while.
 //!
 //! Not here: how slices are made of records (`collector.rs`), and how much may wait (`journal`'s `pressure.rs`).
 
@@ -42,7 +46,7 @@ use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering, fence};
 /// is longer than a commit takes.
 const SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 64 };
 
-/// After so many bytes a thread calls the [watch](Log::set_watch).
+/// A thread calls the [watch](Log::set_watch) each time it has committed this much.
 const WATCH_BYTES: u64 = 256 * 1024;
 
 /// A counter that advances with real time.
@@ -72,7 +76,7 @@ struct ThreadSide {
 pub struct Log {
     /// The number of the open slice.
     slice: Line<AtomicU64>,
-    /// Whether anybody uses the records. This and the next two change only while one thread holds all shards.
+    /// Whether the records have readers. This and the next two change only while one thread holds all shards.
     is_on: AtomicBool,
     /// The log holds copies of another stream, and not the effects of this server's threads.
     copies: AtomicBool,
@@ -96,13 +100,14 @@ struct Track {
 }
 
 impl Log {
-    /// Creates a log for so many threads, which is off; a recorder for each thread; and the ends for a
-    /// [`Collector`](crate::Collector). `ticks` advances with real time, as far as processor cores agree on it.
+    /// Creates a log for `threads` threads, which is off; a recorder for each thread; and the ends for a
+    /// [`Collector`](crate::Collector). `ticks` advances with real time, as far as processor cores agree on
+    /// it.
     pub fn new(threads: usize, ticks: Ticks) -> (Arc<Log>, Vec<Recorder>, LaneEnds) {
         Log::with_mistake(threads, ticks, Mistake::default())
     }
 
-    /// Creates the same with a deliberate mistake.
+    /// Creates a log like [`new`](Log::new), with a deliberate mistake.
     #[cfg(loom)]
     pub fn with_mutant(
         threads: usize,
@@ -140,8 +145,9 @@ impl Log {
         (log, recorders, LaneEnds(ends))
     }
 
-    /// From now on each thread calls this now and then when it has committed: after so many bytes that it costs nothing,
-    /// and so few that together they are little more than what may wait.
+    /// From now on each thread calls `watch` now and then after a commit. It commits enough bytes between two
+    /// calls that they cost nothing, but so few that all threads together exceed the amount that may wait
+    /// only by little.
     ///
     /// # Panics
     /// If there is a watch already.
@@ -186,7 +192,7 @@ impl Log {
         self.records.0.store(self.is_on() && !self.copies.load(Ordering::Relaxed), Ordering::Release);
     }
 
-    /// Whether anybody uses the records.
+    /// Whether the records have readers.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
@@ -242,7 +248,7 @@ impl Log {
         !self.accounts.iter().any(is_busy)
     }
 
-    /// Records that so many more bytes of `thread` are in a slice.
+    /// Records that the collector has put `bytes` more bytes of `thread` into a slice.
     pub(crate) fn note_merged(&self, thread: usize, bytes: u64) {
         let merged = &self.accounts[thread].merged_bytes.0;
         merged.store(merged.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
@@ -251,7 +257,7 @@ impl Log {
 
 impl Account {
     fn pending_bytes(&self) -> u64 {
-        // In this order: what is merged was sent before.
+        // In this order: merged bytes were sent before.
         let merged = self.merged_bytes.0.load(Ordering::Acquire);
         self.thread.0.sent_bytes.load(Ordering::Acquire).saturating_sub(merged)
     }
@@ -285,7 +291,7 @@ impl Sink for Track {
             fence(Ordering::SeqCst);
         }
         let place = Place { slice: log.slice.0.load(Ordering::Relaxed), stamp };
-        // Within: a collector that sees that something is pending, and nobody busy, has it.
+        // While busy: a collector that sees pending bytes and no busy thread has the record.
         sent_bytes.store(sent, Ordering::Relaxed);
         if mistake.is(Mutant::SentTooLate) {
             busy.store(false, Ordering::Release);

@@ -7,9 +7,9 @@
 //!   effect   database, u32 │ bytes of command, u64 │ command: `*<count>\r\n`, and `$<bytes>\r\n<bytes>\r\n` for each argument
 //! ```
 //!
-//! Numbers are little-endian. A command is encoded as in the replication stream, so whoever writes the stream only
-//! copies. The heads of the last unit are filled in when it ends; a unit without effects leaves nothing. So a count of
-//! 0 can mark a piece of another server's stream, which a replica copies as it came.
+//! Numbers are little-endian. A command is encoded as in the replication stream, so the stream's writer only
+//! copies. The heads of the last unit are filled in when it ends; a unit without effects leaves nothing. So a
+//! count of 0 can mark a piece of another server's stream, which a replica copies as it came.
 
 use heap::{Exempt, Exemption};
 
@@ -27,8 +27,8 @@ const HEAD_BYTES: usize = 12;
 const COMMAND_BYTES: usize = 8;
 const ARG_BYTES: usize = 12;
 
-/// Effects in the order in which they happened. Evictions are effects, too, so their memory does not count against
-/// `maxmemory`; what waits is limited by `journal-pending-max`.
+/// Effects in the order in which they happened. Evictions are effects, too, so the memory of records does not
+/// count against `maxmemory`; `journal-pending-max` limits what waits.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Record {
     bytes: Vec<u8>,
@@ -55,7 +55,7 @@ impl Record {
             bytes.extend_from_slice(&[0; HEAD_BYTES]);
             (start, 0)
         });
-        // Nobody asks for more than whether there are several.
+        // Saturating is enough: callers only ask whether there are several.
         *count = count.saturating_add(1);
         let head = bytes.len();
         bytes.extend_from_slice(&[0; HEAD_BYTES]);

@@ -57,7 +57,7 @@ impl Recorder {
     /// Whether effects are recorded. If not, callers need not push them.
     #[inline]
     pub fn is_on(&self) -> bool {
-        // Relaxed: whoever has changed it held the shards that this thread holds now.
+        // Relaxed: the thread that changed it held the shards that this thread holds now.
         self.switch.as_ref().is_some_and(|switch| switch.0.load(Ordering::Relaxed))
     }
 
@@ -77,7 +77,7 @@ impl Recorder {
         self.record.end_unit();
     }
 
-    /// Sends the record. To be called before any shard that it changed is left.
+    /// Sends the record. Call this before any shard that it changed is left.
     pub fn commit(&mut self, after: u64) -> Option<Place> {
         self.record.end_unit();
         let sink = self.sink.as_mut().filter(|_| !self.record.is_empty());

@@ -6,8 +6,8 @@ use crate::record::{NO_DB, Units, write_number};
 /// Writes records one after the other: `SELECT` where the database changes, `MULTI` and `EXEC` around units of several
 /// effects. Pieces of another stream are written unchanged.
 ///
-/// By default everything is written, for Darter. [`Stream::for_redis`] leaves out what Redis does not know. So offsets
-/// of the two kinds cannot be compared.
+/// By default everything is written, for Darter. [`Stream::for_redis`] leaves out commands that Redis does
+/// not know. So offsets of the two kinds cannot be compared.
 #[derive(Debug, Default)]
 pub struct Stream {
     /// The reader knows only commands of Redis.
@@ -38,7 +38,7 @@ impl Stream {
         self.tells_dialects = tells;
     }
 
-    /// The dialect of what was written since the last call.
+    /// The dialect of the commands that were written since the last call.
     pub(crate) fn take_dialect(&mut self) -> Dialect {
         std::mem::take(&mut self.dialect)
     }
@@ -58,7 +58,8 @@ impl Stream {
         let is_for_redis = self.is_for_redis;
         for unit in units {
             if let Some((db, piece)) = unit.copied() {
-                // It selects what it needs, and leaves something selected that is only known when the next one comes.
+                // The copy selects the databases that it needs. Which one it leaves selected is known only
+                // when the next copy comes.
                 self.copied_from = self.copied_from.or(Some(db));
                 self.db = None;
                 if self.tells_dialects {

@@ -1,9 +1,9 @@
 //! A tape: the records of all threads in memory, put in order. Tests read it.
 //!
-//! Each thread writes to a track of its own. The order comes from a stamp that a record gets while its shards are held:
-//! of two records that met in a shard, the later one takes its stamp after the earlier one. The stamps come from one
-//! counter, a cache line to which all threads write: good enough for a test. A log that is always on needs stamps that
-//! threads create by themselves.
+//! Each thread writes to a track of its own. The order comes from a stamp that a record gets while its shards
+//! are held: if two records met in a shard, the later one takes its stamp after the earlier one. The stamps
+//! come from one counter, a cache line to which all threads write: good enough for a test. A log that is
+//! always on needs stamps that threads create by themselves.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,7 +39,7 @@ impl Tape {
         Box::new(Track { tape: self.clone(), records })
     }
 
-    /// Takes out what was recorded since the last call, in order. No thread may be recording.
+    /// Removes and returns the records since the last call, in order. No thread may be recording.
     pub fn take(&self) -> Vec<Record> {
         let tracks = locked(&self.0.tracks);
         let mut records: Vec<Stamped> =

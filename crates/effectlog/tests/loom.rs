@@ -15,7 +15,7 @@ fn no_ticks() -> u64 {
     0
 }
 
-/// What of a shard the log has to do with. The lock is the baton.
+/// The part of a shard that concerns the log. The lock is the baton.
 #[derive(Default)]
 struct Shard {
     last_stamp: u64,
@@ -30,7 +30,7 @@ fn log(threads: usize, mutant: Option<Mutant>) -> (std::sync::Arc<Log>, Vec<Reco
     (log, recorders, ends)
 }
 
-/// Commits what `db` stands for on the shards that are held. Says in which slice.
+/// Commits an effect, identified by `db`, on the shards that are held. Returns the number of its slice.
 fn commit(recorder: &mut Recorder, db: u32, held: &mut [Held<'_>]) -> u64 {
     recorder.push(db, &[b"SET"]);
     let after = held.iter().map(|shard| shard.last_stamp).max().unwrap_or(0);
@@ -171,7 +171,8 @@ fn who_only_read_is_in_order(mutant: Option<Mutant>) {
     assert_eq!(order(&[close(&mut collector)]), expected);
 }
 
-/// Every interleaving in which threads lose their core at most three times: what the mutants show takes one or two.
+/// Every interleaving in which threads lose their core at most three times; one or two suffice to detect the
+/// mutants.
 fn model(case: impl Fn() + Sync + Send + 'static) {
     let mut checker = loom::model::Builder::new();
     checker.preemption_bound = Some(3);

@@ -167,7 +167,7 @@ impl Blocks {
             left &= !run(blocks.clone());
             let start = (blocks.start * self.class.bytes()).div_ceil(PAGE_BYTES);
             let end = blocks.end * self.class.bytes();
-            // Nothing follows the last block, so its last page may go even if the block only partly covers it.
+            // No block follows the last one, so its last page may go even if the block only partly covers it.
             let end = if blocks.end == self.count() { end.div_ceil(PAGE_BYTES) } else { end / PAGE_BYTES };
             let going = self.warm & Pages::range(start..end);
             if going == Pages::NONE {

@@ -37,7 +37,7 @@ pub(crate) struct Chunks {
 
 // SAFETY: the addresses are never unmapped, and only the owner of a chunk changes it and its state.
 unsafe impl Send for Chunks {}
-// SAFETY: as above.
+// SAFETY: the addresses are never unmapped, and only the owner of a chunk changes it and its state.
 unsafe impl Sync for Chunks {}
 
 /// Base and length of the range. The length is 0 until the range exists.

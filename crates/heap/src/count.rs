@@ -15,7 +15,7 @@ const SHARED: usize = CELLS - 1;
 /// The thread has no cell yet.
 const NONE: usize = usize::MAX;
 
-/// What one thread has counted. Each cell has a pair of cache lines to itself.
+/// The counts of one thread. Each cell has a pair of cache lines to itself.
 #[repr(align(128))]
 struct Cell {
     /// Bytes allocated: outside slabs, and in slabs.
@@ -23,7 +23,8 @@ struct Cell {
     /// The bytes of these that are exempt from the limit of memory; and how many of each kind.
     exempt: AtomicI64,
     exempt_by_kind: [AtomicI64; KINDS],
-    /// Odd while the thread makes a change [at once](at_once). `before_change` is what counted when it began.
+    /// Odd while the thread makes a change [at once](at_once). `before_change` is the counted bytes when it
+    /// began.
     changes: AtomicU64,
     before_change: AtomicI64,
 }
@@ -49,7 +50,8 @@ impl Cell {
         self.allocated().wrapping_sub(self.exempt.load(Ordering::Relaxed))
     }
 
-    /// The same as all see it: without the change that is being made.
+    /// The bytes that count against the limit, as other threads see them: without a change that is in
+    /// progress.
     fn settled(&self) -> i64 {
         loop {
             let changes = self.changes.load(Ordering::Acquire);
@@ -57,7 +59,7 @@ impl Cell {
                 return self.before_change.load(Ordering::Relaxed);
             }
             let counted = self.counted();
-            // What was read before is from before a change, if none has begun by now.
+            // The values read above precede any change, if none has begun by now.
             fence(Ordering::Acquire);
             if self.changes.load(Ordering::Relaxed) == changes {
                 return counted;
@@ -116,7 +118,7 @@ impl Change {
         }
         cell.before_change.store(cell.counted(), Ordering::Relaxed);
         cell.changes.store(changes + 1, Ordering::Release);
-        // Who sees what is counted from now on sees that it is part of a change.
+        // A thread that sees counts written from now on also sees that they are part of a change.
         fence(Ordering::Release);
         Some(Change(cell))
     }
@@ -129,8 +131,9 @@ impl Drop for Change {
     }
 }
 
-/// What `work` allocates, frees and exempts changes what counts in one step, when it is done. So memory that is about to
-/// be exempt never counts, however long the thread waits for a core meanwhile. (Threads that share a cell do without.)
+/// Runs `work`, and makes its allocations, frees and exemptions count in one step when it is done. So memory
+/// that is about to be exempt never counts, even if the thread waits long for a core meanwhile. (For threads
+/// that share a cell, the change is not one step.)
 pub fn at_once<R>(work: impl FnOnce() -> R) -> R {
     let _change = Change::begin();
     work()

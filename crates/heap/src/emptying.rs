@@ -96,8 +96,8 @@ impl Emptying {
         }
     }
 
-    /// Starts choosing all slabs: for a thread that will allocate little for a while, so that its blocks come to the
-    /// heaps of others.
+    /// Starts choosing all slabs: for a thread that will allocate little for a while, so that its blocks move
+    /// to the heaps of others.
     pub fn leave() -> Self {
         Emptying {
             classes: Box::default(),

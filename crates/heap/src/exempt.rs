@@ -1,13 +1,13 @@
 //! Memory that does not count against the limit of memory.
 //!
-//! `maxmemory` is about data. If everything counted, memory that grows because keys are evicted would cause further
-//! evictions: effects that wait for the disk or for a replica, messages that say which keys are gone. And on a machine
-//! with many threads an empty server could exceed a small limit. So the owner of such memory has an [`Exemption`] of the
-//! same size, and [`Gauge`](crate::Gauge) subtracts them all. An exemption may move to another thread, like the memory
-//! that it stands for.
+//! `maxmemory` is about data. If all memory counted, memory that grows because keys are evicted would cause
+//! further evictions: effects that wait for the disk or for a replica, messages that say which keys are gone.
+//! And on a machine with many threads an empty server could exceed a small limit. So the owner of such memory
+//! has an [`Exemption`] of the same size, and [`Gauge`](crate::Gauge) subtracts them all. An exemption may
+//! move to another thread, like the memory that it covers.
 //!
-//! Memory is allocated before it is exempt, and a thread may lose its core between the two. Where that is much, both
-//! are done [at once](crate::at_once) for all who look.
+//! Memory is allocated before it is exempt, and a thread may lose its core between the two. Where the amount
+//! is large, [`at_once`](crate::at_once) makes both visible to other threads in one step.
 //!
 //! Not here: the limits of this memory. Each kind has one, which its owner checks.
 
@@ -20,11 +20,11 @@ use crate::{class_of, general, large_class_of};
 /// Kinds of memory that do not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exempt {
-    /// What the server needs with or without data.
+    /// Memory that the server needs with or without data.
     Fixed,
     /// The stream of effects that is kept for replicas.
     Stream,
-    /// What was written to replicas and not sent.
+    /// Bytes that were written to replicas and not sent.
     Replicas,
     /// Effects that wait for the journal.
     Journal,
@@ -32,14 +32,14 @@ pub enum Exempt {
     Snapshot,
     /// Messages about changed keys, on their way to clients.
     News,
-    /// What scripts and functions use.
+    /// Memory that scripts and functions use.
     Scripts,
 }
 
 /// The number of kinds.
 pub(crate) const KINDS: usize = 7;
 
-/// So many bytes of one kind do not count while this exists.
+/// This many bytes of one kind do not count while this exists.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Exemption {
     kind: Exempt,
@@ -59,7 +59,8 @@ impl Exemption {
         exemption
     }
 
-    /// The same for a block that this thread has allocated with this capacity, such as a vector's.
+    /// An exemption of the size that counts for a block that this thread has allocated with this capacity,
+    /// such as a vector's.
     pub fn of_block(kind: Exempt, capacity: usize) -> Exemption {
         Exemption::new(kind, block_bytes(capacity))
     }
@@ -84,8 +85,8 @@ impl Drop for Exemption {
     }
 }
 
-/// What `work` allocates and does not free is fixed, so it does not count. To free something fixed, the thread calls this
-/// again.
+/// Runs `work`, and makes the memory that it allocates and does not free fixed, so it does not count. To free
+/// fixed memory, the thread calls this again.
 pub fn as_fixed<R>(work: impl FnOnce() -> R) -> R {
     count::at_once(|| {
         let before = count::own_counted();
@@ -97,7 +98,7 @@ pub fn as_fixed<R>(work: impl FnOnce() -> R) -> R {
     })
 }
 
-/// What is allocated now is fixed. To be called before there is data.
+/// Makes all memory that is allocated now fixed. Call this before there is data.
 pub fn fix() {
     count::exempt(Exempt::Fixed, count::counted());
 }
@@ -107,7 +108,7 @@ pub fn exempt_bytes(kind: Exempt) -> u64 {
     count::exempt_of(kind).max(0) as u64
 }
 
-/// What is counted for a block with this capacity, such as a vector's, that this thread has allocated.
+/// The bytes that count for a block with this capacity, such as a vector's, that this thread has allocated.
 pub fn block_bytes(capacity: usize) -> usize {
     let Ok(layout) = Layout::array::<u8>(capacity) else { return capacity };
     match (class_of(layout), large_class_of(layout)) {

@@ -1,6 +1,6 @@
-//! The allocator for blocks above 512 KiB and for threads without a heap: mimalloc, with what has to be known about it.
-//! Blocks above 4 MiB are mapped from the system: they grow without being copied, and are returned when they are freed.
-//! Under Miri, which runs no C, it is the system's allocator.
+//! The allocator for blocks above 512 KiB and for threads without a heap: mimalloc, with the settings that it
+//! needs. Blocks above 4 MiB are mapped from the system: they grow without being copied, and are returned
+//! when they are freed. Under Miri, which runs no C, it is the system's allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::{c_int, c_long, c_void};
@@ -40,8 +40,9 @@ static IS_SET: AtomicBool = AtomicBool::new(false);
 /// Whether [`want_small_pages`] was called.
 static WANTS_SMALL_PAGES: AtomicBool = AtomicBool::new(false);
 
-/// Keeps mimalloc from asking for huge pages: with them, the first few bytes of each kind take 2 MiB, which nothing
-/// gives back. To be called before the first allocation. The user can override it (`MIMALLOC_ALLOW_THP`).
+/// Keeps mimalloc from asking for huge pages: with them, the first few bytes of each kind take 2 MiB, which
+/// are never returned. Call this before the first allocation. The user can override it
+/// (`MIMALLOC_ALLOW_THP`).
 #[cold]
 fn want_small_pages() {
     WANTS_SMALL_PAGES.store(true, Ordering::Relaxed);
@@ -62,8 +63,8 @@ pub(crate) fn keep(is_kept: bool) {
     }
 }
 
-/// Returns what mimalloc has kept for long enough or, if `at_once`, everything. On its own, mimalloc does so only when
-/// this thread frees something.
+/// Returns memory that mimalloc has kept for long enough or, if `at_once`, all of it. On its own, mimalloc
+/// does so only when this thread frees something.
 pub(crate) fn collect(at_once: bool) {
     if !cfg!(miri) {
         mi_collect(at_once);
@@ -121,7 +122,7 @@ pub(crate) fn allocate(layout: Layout, zeroed: bool) -> *mut u8 {
         (true, true) => mi_zalloc(layout.size()).cast(),
         // SAFETY: mimalloc accepts any layout, including an empty one.
         (false, false) => unsafe { MiMalloc.alloc(layout) },
-        // SAFETY: as above.
+        // SAFETY: mimalloc accepts any layout, including an empty one.
         (false, true) => unsafe { MiMalloc.alloc_zeroed(layout) },
     }
 }
@@ -174,7 +175,7 @@ pub(crate) unsafe fn reallocate(block: *mut u8, layout: Layout, size: usize) -> 
         // SAFETY: the caller guarantees it.
         unsafe { mi_realloc(block.cast(), size) }.cast()
     } else {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees it.
         unsafe { MiMalloc.realloc(block, layout, size) }
     }
 }

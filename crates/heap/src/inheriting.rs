@@ -1,8 +1,9 @@
 //! Moves the contents of heaps without a thread to the heap of a serving thread.
 //!
-//! A thread that loads data allocates it on a heap of its own and then ends ([`own`](crate::own), [`disown`](crate::disown)). The
-//! next thread that asks for a heap gets that one, with the data. But in a server that loads while it serves, no new thread comes.
-//! There, one of the serving threads takes over the slabs and chunks in bounded steps, as part of its rounds (`purging.rs`).
+//! A thread that loads data allocates it on a heap of its own and then ends ([`own`](crate::own),
+//! [`disown`](crate::disown)). The next thread that asks for a heap gets that one, with the data. But in a
+//! server that loads while it serves, no new thread starts. There, one of the serving threads takes over the
+//! slabs and chunks in bounded steps, as part of its rounds (`purging.rs`).
 //!
 //! A thread that frees a block may already have read the old heap's number, and then posts the block there. So the old
 //! heap, which is empty by then, forwards the blocks that arrive later. It waits for another thread that asks for a heap.

@@ -7,11 +7,11 @@
 //! free     ──▶ by the address: mimalloc's, one of this heap, or by post to another heap     (region.rs, chunks.rs, mail.rs)
 //! ```
 //!
-//! General allocators have four sizes per doubling, and waste a tenth of a store's memory. Here sizes are 8 to 64 bytes
-//! apart. When many blocks have been freed and the remaining ones are scattered, code that knows how to move the blocks
-//! can empty slabs (`emptying.rs`). The pages of free large blocks are returned one by one. What counts against a limit of
-//! memory is all that is not exempt (`exempt.rs`). A thread gets a heap with
-//! [`own`], calls [`settle`] now and then when it has time, and runs a [`Round`] every [`ROUND_MS`].
+//! General allocators have four sizes per doubling, and waste a tenth of a store's memory. Here sizes are 8
+//! to 64 bytes apart. When many blocks have been freed and the remaining ones are scattered, code that knows
+//! how to move the blocks can empty slabs (`emptying.rs`). The pages of free large blocks are returned one by
+//! one. All memory that is not exempt (`exempt.rs`) counts against a limit of memory. A thread gets a heap
+//! with [`own`], calls [`settle`] now and then when it has time, and runs a [`Round`] every [`ROUND_MS`].
 
 mod chunk;
 mod chunks;
@@ -164,8 +164,8 @@ fn allocate_elsewhere(layout: Layout, zeroed: bool) -> *mut u8 {
 #[derive(Debug)]
 pub struct Allocator;
 
-// SAFETY: blocks have the requested size and alignment and belong to the caller until they are freed; see the modules.
-// Nothing here allocates through itself or unwinds.
+// SAFETY: blocks have the requested size and alignment and belong to the caller until they are freed; see the
+// modules. No method here allocates through itself or unwinds.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

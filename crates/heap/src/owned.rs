@@ -57,7 +57,7 @@ pub fn own() {
 pub fn disown() {
     with_local(|local| {
         while local.settle() {}
-        // Nobody maintains the heap until another thread has it.
+        // No thread maintains the heap until another one has it.
         while local.cool_large(true) {}
     });
     let heap = LOCAL.replace(ptr::null_mut());

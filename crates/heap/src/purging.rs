@@ -1,8 +1,9 @@
 //! Returns memory without blocks to the system, in short slices.
 //!
-//! A *round* returns what has been free since the round before: pages of large blocks of the thread's own heap and, on one
-//! thread, slabs in the pool; then mimalloc returns what it has kept for long enough. That thread also takes over heaps
-//! without a thread (`inheriting.rs`). Rounds start every [`ROUND_MS`], so freed memory is kept for one to two such periods.
+//! A *round* returns memory that has been free since the round before: pages of large blocks of the thread's
+//! own heap and, on one thread, slabs in the pool; then mimalloc returns memory that it has kept for long
+//! enough. That thread also takes over heaps without a thread (`inheriting.rs`). Rounds start every
+//! [`ROUND_MS`], so freed memory is kept for one to two such periods.
 
 use crate::inheriting::Inheriting;
 use crate::local::Local;

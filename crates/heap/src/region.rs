@@ -198,7 +198,7 @@ const _: () = assert!(SMALL_BYTES.is_multiple_of(SLAB_BYTES), "large slabs are a
 
 // SAFETY: the addresses are never unmapped, and only the owner of a slab changes it.
 unsafe impl Send for Region {}
-// SAFETY: as above.
+// SAFETY: the addresses are never unmapped, and only the owner of a slab changes it.
 unsafe impl Sync for Region {}
 
 /// Base and length of the region, for the check that every free makes. The length is 0 until the region exists.
@@ -408,7 +408,7 @@ impl Region {
 
 /// Reserves zeroed addresses that start at a multiple of `align`.
 pub(crate) fn reserve_aligned(bytes: usize, align: usize) -> Option<NonNull<u8>> {
-    // Reserves `align` bytes more, and skips what lies before the first multiple.
+    // Reserves `align` bytes more, and skips those before the first multiple.
     let start = reserve(bytes + align)?;
     // SAFETY: the first multiple lies within these additional bytes.
     Some(unsafe { start.add(start.align_offset(align)) })

@@ -1,4 +1,4 @@
-//! Says of which sizes the blocks in slabs are, and how much of their slabs they leave.
+//! Reports the sizes of the blocks in slabs, and how much of their slabs they leave unused.
 
 use std::sync::atomic::Ordering::Relaxed;
 

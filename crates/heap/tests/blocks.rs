@@ -267,7 +267,7 @@ fn slabs_are_emptied_into_as_few_as_there_must_be() {
     blocks.extend((0..1000).map(|_| Block::new(48, 8, 1, false)));
     let moved = move_out(&mut blocks);
     assert!(moved > 2000 && move_out(&mut blocks) == 0, "{moved}");
-    // A tenth of what is left, the current slabs, and those that the heap keeps.
+    // A tenth of the remaining blocks, the current slabs, and those that the heap keeps.
     assert!(waste() < before + (4 << 20), "{} of {scattered_waste}", waste() - before);
     assert!(sort_out(Emptying::begin(false)) < 10, "there was little left to do");
     disown();
@@ -385,7 +385,7 @@ const INHERITED_BYTES: [usize; 3] = [40, 600, 20_000];
 /// Blocks of each size that are freed before their heap is inherited.
 const HOLES: usize = 100;
 
-/// What is allocated at most until freed blocks come back.
+/// The most that is allocated until freed blocks come back.
 const REUSED_BYTES_MAX: usize = 64 << 20;
 
 /// Allocates `count` blocks of each of these sizes.
@@ -394,7 +394,8 @@ fn inherited(count: usize) -> Vec<Block> {
     sizes.map(|size| Block::new(size, 8, size as u8, false)).collect()
 }
 
-/// A thread that has a heap already inherits the blocks of one that has ended, and reuses at once what it frees of them.
+/// A thread that already has a heap inherits the blocks of a thread that has ended, and reuses at once those
+/// that it frees.
 #[test]
 fn blocks_of_a_thread_that_has_ended_go_to_one_that_serves() {
     let _alone = alone();
@@ -416,8 +417,9 @@ fn blocks_of_a_thread_that_has_ended_go_to_one_that_serves() {
             .extract_if(.., |block| block.layout.size() == size)
             .map(|block| block.start.addr())
             .collect();
-        // Other blocks come first: holes, and what heaps have kept that were inherited as well. That depends on what
-        // ran before. Nobody posts anything meanwhile, so what this thread did not own would not come at all.
+        // Other blocks come first: holes, and inherited blocks that heaps have kept. Their number depends on
+        // what ran before. No thread posts anything meanwhile, so blocks that this thread did not own would
+        // not come at all.
         let (mut found, mut left) = (0, REUSED_BYTES_MAX / size);
         while found <= freed.len() / 2 {
             left = left.checked_sub(1).unwrap_or_else(|| panic!("{found} blocks of {size} bytes"));

@@ -1,5 +1,5 @@
-//! What is exempt from the limit of memory, with the allocator in use. The counts are the process', so this file has only
-//! this test.
+//! The memory that is exempt from the limit of memory, with the allocator in use. The counts are the
+//! process', so this file has only this test.
 
 use heap::{Exempt, Exemption, Gauge, as_fixed, at_once, counted_bytes, exempt_bytes};
 
@@ -57,7 +57,7 @@ fn what_is_done_at_once_is_seen_at_once() {
         let kept = vec![1_u8; 1 << 20];
         assert!(is_near(seen(), start) && is_near(counted_bytes(), start), "it is not done");
         let exemption = Exemption::of_block(Exempt::Stream, waiting.capacity());
-        // One change, although this is one by itself.
+        // This is one change, although `as_fixed` is already one.
         let fixed = as_fixed(|| vec![1_u8; 2 << 20]);
         assert!(is_near(seen(), start), "it is not done");
         (kept, waiting, exemption, fixed)

@@ -83,7 +83,7 @@ macro_rules! check {
         struct Shared(Letterbox);
         // SAFETY: the test checks that posting hands over the blocks.
         unsafe impl Send for Shared {}
-        // SAFETY: as above.
+        // SAFETY: the test checks that posting hands over the blocks.
         unsafe impl Sync for Shared {}
 
         let mut model = loom::model::Builder::new();

@@ -1,7 +1,7 @@
 //! How long the slices of a journal take to be applied: `recovery EFFECTS THREADS [FILE]`.
 //!
-//! Half of the effects set new keys, half push to a thousand lists, 230 bytes each. With a file, the same stream is written there, for
-//! redis-server to load it as its append-only file.
+//! Half of the effects set new keys, half push to a thousand lists, 230 bytes each. With a file, the same
+//! stream is written there, for redis-server to load it as its append-only file.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,5 @@
-//! Turns settings into what snapshots need: their place, their form, and what is loaded at the start.
+//! Turns settings into the parameters of snapshots: their place, their form, and which files are loaded at
+//! the start.
 
 use std::sync::atomic::Ordering;
 

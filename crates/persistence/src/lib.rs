@@ -1,8 +1,9 @@
 //! Saves snapshots, and loads snapshots, Redis' append-only files and journals.
 //!
 //! The caller passes in everything that is needed: the settings at the start of a save ([`Settings`], which
-//! `configured.rs` makes) or of a load ([`Load`]), the disk (in [`Names`]), and the clock. For a save it also passes
-//! the databases of the shards, which it has entered. This crate knows no threads of a server and sends no messages.
+//! `configured.rs` makes) or of a load ([`Load`]), the disk (in [`Names`]), and the clock. For a save it also
+//! passes the databases of the shards, which it has entered. This crate knows no threads of a server and
+//! sends no messages.
 //!
 //! ```text
 //!   Snapshots::save   all shards are held       databases ─────────────────────────────▶ Output ──▶ files
@@ -13,14 +14,15 @@
 //!   Load::journal     no shard has them         databases ◀── load/, then recover/ ─────── base, slices
 //! ```
 //!
-//! Invariant: until a new snapshot is durable and has its name, the previous one stays, whatever fails (`output.rs`).
+//! Invariant: until a new snapshot is durable and has its name, the previous one stays, whatever fails
+//! (`output.rs`).
 //!
-//! A load reads into databases that no shard has yet, and returns all of them or none ([`Loaded`]). `import/` finds
-//! Redis' append-only files, decides whether to load them or the snapshot, and runs their commands. `recover/` applies
-//! the slices of the journal to its base.
+//! A load reads into databases that no shard has yet, and returns all of them or none ([`Loaded`]). `import/`
+//! finds Redis' append-only files, decides whether to load them or the snapshot, and runs their commands.
+//! `recover/` applies the slices of the journal to its base.
 //!
-//! Not here: the bytes of values (`encoded`) and of files (`rdb`, `aof`), the time of a save, and how a server takes
-//! over the loaded data.
+//! Not here: the bytes of values (`encoded`) and of files (`rdb`, `aof`), the time of a save, and how a
+//! server takes over the loaded data.
 
 #![forbid(unsafe_code)]
 

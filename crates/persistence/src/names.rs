@@ -22,8 +22,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Snapshots in `directory` (the working directory if it is empty) with this `name`, in which `{timestamp}`
-    /// represents the time of the save.
+    /// Snapshots in `directory` (the working directory if it is empty) with this `name`, in which
+    /// `{timestamp}` represents the time of the save.
     pub fn new(disk: &Disk, directory: &str, name: &str) -> Names {
         let directory = PathBuf::from(if directory.is_empty() { "." } else { directory });
         Names { disk: disk.clone(), directory, name: name.to_owned() }
@@ -70,8 +70,8 @@ impl Names {
         entries.into_iter().filter_map(|name| name.into_string().ok())
     }
 
-    /// The path of a temporary file that will become the snapshot or a part of it. Saves in the background use other
-    /// names.
+    /// The path of a temporary file that will become the snapshot or a part of it. Saves in the background
+    /// use other names.
     pub fn temporary_path(&self, is_background: bool, file: u16) -> PathBuf {
         let process = std::process::id();
         self.path(&match (is_background, file) {

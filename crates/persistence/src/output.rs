@@ -7,8 +7,8 @@
 //!
 //! Until then all files have temporary names, and any failure leaves the old snapshot.
 //!
-//! A snapshot for replicas is written in Redis' format and never synced. Its files are unlinked as soon as they are
-//! open, so they disappear with the last process or thread that has them open, however that ends.
+//! A snapshot for replicas is written in Redis' format and never synced. Its files are unlinked as soon as
+//! they are open, so they disappear with the last process or thread that has them open, however that ends.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -42,7 +42,8 @@ pub struct Form {
 }
 
 impl Form {
-    /// The form that the settings ask for, for a snapshot that a server with this many threads saves at `now_ms`.
+    /// The form that the settings ask for, for a snapshot that a server with this many threads saves at
+    /// `now_ms`.
     pub fn wanted(settings: &Settings, now_ms: u64, thread_count: u16) -> Form {
         let style = settings.style;
         let numbers = 1..MANIFEST - u16::from(LANES);

@@ -1,5 +1,5 @@
-//! Decides when snapshots are saved without a request: at `save` points, by `snapshot-cron`, and after a postponed
-//! `BGSAVE`.
+//! Decides when snapshots are saved without a request: at `save` points, by `snapshot-cron`, and after a
+//! postponed `BGSAVE`.
 
 use std::sync::atomic::Ordering;
 

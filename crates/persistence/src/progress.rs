@@ -82,7 +82,7 @@ impl Progress {
             used_bytes: get(&self.used_bytes),
             loaded_bytes,
             percent: loaded_bytes as f64 / (total_bytes + 1) as f64 * 100.0,
-            // This is what Redis shows, too, which cannot estimate in the first second.
+            // Redis shows this, too: it cannot estimate in the first second.
             seconds_left: if elapsed == 0 { 1 } else { elapsed * bytes_left / (loaded_bytes + 1) },
         })
     }

@@ -1,20 +1,22 @@
 //! Defines the purposes of a background save, and the state of checkpoints.
 //!
-//! A checkpoint is written like any snapshot, but under the name of a journal's base. It has its own figures and log
-//! lines: `LASTSAVE` and `rdb_*` do not report it, and the changes in it do not count as saved.
+//! A checkpoint is written like any snapshot, but under the name of a journal's base. It has its own figures
+//! and log lines: `LASTSAVE` and `rdb_*` do not report it, and the changes in it do not count as saved.
 //!
-//! A snapshot for replicas does not become a file at all (`spool.rs`). As in Redis, `rdb_*` report that it is running
-//! and how long it took, but not whether it succeeded, and it does not count as a save.
+//! A snapshot for replicas does not become a file at all (`spool.rs`). As in Redis, `rdb_*` report that it is
+//! running and how long it took, but not whether it succeeded, and it does not count as a save.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::snapshots::{Saved, lock};
 
-/// After a failed save, the server waits longer than this many seconds before it saves again without a request.
+/// After a failed save, the server waits longer than this many seconds before it saves again without a
+/// request.
 pub(crate) const RETRY_SECONDS: u64 = 5;
 
-/// Whether the server may save again without a request: the last save has not failed, or began long enough ago.
+/// Whether the server may save again without a request: the last save has not failed, or began long enough
+/// ago.
 pub(crate) fn may_try(last_try_seconds: &AtomicU64, last_failed: &AtomicBool, now_seconds: u64) -> bool {
     let since_try = now_seconds.saturating_sub(last_try_seconds.load(Ordering::Relaxed));
     since_try > RETRY_SECONDS || !last_failed.load(Ordering::Relaxed)
@@ -62,7 +64,7 @@ pub struct Checkpoints {
     pub last_failed: AtomicBool,
     /// The beginning of the last one, in seconds since 1970.
     pub last_try_seconds: AtomicU64,
-    /// The duration of the last one. -1 if there was none.
+    /// The duration of the last checkpoint. -1 if there was none.
     pub last_took_seconds: AtomicI64,
     /// The largest amount that waited in memory to be written in the last one.
     pub last_peak_bytes: AtomicU64,
@@ -85,8 +87,8 @@ impl Default for Checkpoints {
 }
 
 impl Checkpoints {
-    /// Takes the outcome of the last one: its files are durable and renamed, or removed. The component that began it
-    /// takes it when it hears of the end.
+    /// Takes the outcome of the last one: its files are durable and renamed, or removed. The component that
+    /// began it takes it when it is told of the end.
     pub fn take_ended(&self) -> Option<Result<Saved, NoCheckpoint>> {
         lock(&self.ended).take()
     }

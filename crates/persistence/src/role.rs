@@ -31,8 +31,8 @@ impl Roles<'_> {
     }
 }
 
-/// The roles of all commands of `table`, by their numbers. The entries in `of_data` change data. `changes_libraries`
-/// tells by its full name whether a command changes libraries of functions.
+/// The roles of all commands of `table`, by their numbers. The entries in `of_data` change data.
+/// `changes_libraries` tells by its full name whether a command changes libraries of functions.
 pub fn roles(table: &Table, of_data: &[&[Entry]], changes_libraries: impl Fn(&str) -> bool) -> Vec<Role> {
     table.all().iter().map(|command| role_of(command, of_data, &changes_libraries)).collect()
 }

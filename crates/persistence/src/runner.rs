@@ -1,10 +1,13 @@
-//! Runs a stream of commands that records changes of data: an append-only file of Redis, or the slices of a journal.
+//! Runs a stream of commands that records changes of data: an append-only file of Redis, or the slices of a
+//! journal.
 //!
-//! Commands run on a [`Stage`], shards that no other component knows, through the table of commands, like those of
-//! clients. But nothing expires or is evicted, no waiters are served, and nothing is recorded: the stream contains each
-//! deletion as a command. A failing command ends the loading, because the data would differ from the original ones.
+//! Commands run on a [`Stage`], shards that no other component knows, through the table of commands, like
+//! those of clients. But nothing expires or is evicted, no waiters are served, and nothing is recorded: the
+//! stream contains each deletion as a command. A failing command ends the loading, because the data would
+//! differ from the original ones.
 //!
-//! Not here: the source of the commands, transactions, and the selected database (`import/replay.rs`, `recover/`).
+//! Not here: the source of the commands, transactions, and the selected database (`import/replay.rs`,
+//! `recover/`).
 
 use command::{Client, Command, Located, Outcome, Shards, Table, Tx};
 use keyspace::{Config, UnixMs};
@@ -43,8 +46,8 @@ impl<'a> Stage<'a> {
         Stage { target, shards, config }
     }
 
-    /// Exchanges the databases of these shards with those of the target, while no runner has them. Returns the number
-    /// of their keys.
+    /// Exchanges the databases of these shards with those of the target, while no runner has them. Returns
+    /// the number of their keys.
     pub(crate) fn exchange(&self) -> u64 {
         let mut hold = Hold::new(&self.shards);
         let mut key_count = 0;

@@ -5,9 +5,9 @@
 //!  shard ── cut ─────────────▶ Scribe ── Chunk ──▶ ▒▒▒▒
 //! ```
 //!
-//! Each database of each shard has a scribe. It encodes records into chunks: whole entries, preceded by the number of
-//! their database. So chunks of all threads can be written to one file in any order. A large value takes many chunks.
-//! These have a *lane*, which is a file of its own.
+//! Each database of each shard has a scribe. It encodes records into chunks: whole entries, preceded by the
+//! number of their database. So chunks of all threads can be written to one file in any order. A large value
+//! takes many chunks. These have a *lane*, which is a file of its own.
 //!
 //! A large string is not copied: the chunk holds a reference to it, and the writer encodes it.
 
@@ -34,7 +34,7 @@ pub(crate) const LANES: u8 = 16;
 /// All lanes for large values, each a bit.
 const ALL_LANES: u64 = ((1 << LANES) - 1) << 1;
 
-/// Says what is saved about the use of keys, which the eviction policy needs.
+/// Selects which information about the use of keys is saved; the eviction policy needs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     /// Whether the idle time is saved.
@@ -100,12 +100,13 @@ pub(crate) enum Chunk {
     End,
     /// The save ends because the server does.
     Abandoned,
-    /// The save was cancelled, and a thread waits until its disk space is free, that is, until the writer drops this.
+    /// The save was cancelled, and a thread waits until its disk space is free, that is, until the writer
+    /// drops this.
     GivenUp(Sender<()>),
 }
 
-/// A chunk on its way. Records that are evicted before they are saved go from the database to here, so waiting chunks
-/// do not count against `maxmemory`.
+/// A chunk on its way. Records that are evicted before they are saved go from the database to here, so
+/// waiting chunks do not count against `maxmemory`.
 pub(crate) type Sent = (Chunk, Exemption);
 
 /// A snapshot being saved.
@@ -391,7 +392,7 @@ impl Scribe {
         }
     }
 
-    /// Captures the next part of a record, or with `at_once` the rest of it.
+    /// Captures the next part of a record, or with `at_once` all that remains.
     fn take_part(&mut self, record: RecordRef<'_>, at_once: bool, is_first: bool) -> Taken {
         let (db, usage) = (self.db, self.saving.usage);
         let until = if at_once { u64::MAX } else { self.saving.tuning.part_bytes };

@@ -48,7 +48,7 @@ pub struct Content<'a> {
     pub shards: Vec<(u16, &'a Dbs)>,
     /// The number of threads.
     pub thread_count: u16,
-    /// What is saved about the use of keys.
+    /// The information about the use of keys that is saved.
     pub usage: Usage,
     /// The encoded part before the keys: fields about the snapshot, and libraries.
     pub about: Vec<u8>,
@@ -115,7 +115,8 @@ pub struct Snapshots {
     pub expired_key_count: AtomicU64,
     /// The progress of loading at the start.
     pub progress: Progress,
-    /// The keys written by a save for which all threads wait, and all of its keys. 0 of 0 if there is no such save.
+    /// The keys written by a save for which all threads wait, and all of its keys. 0 of 0 if there is no such
+    /// save.
     keys_written: AtomicU64,
     keys_to_write: AtomicU64,
     /// The current background save.
@@ -137,7 +138,7 @@ pub struct Snapshots {
     pub last_try_seconds: AtomicU64,
     /// The time of the last check whether a save is due, in seconds since 1970.
     pub looked_at_seconds: AtomicU64,
-    /// The duration of the last one. -1 if there was none.
+    /// The duration of the last save. -1 if there was none.
     pub last_took_seconds: AtomicI64,
     /// The largest amount that waited in memory to be written in the last one.
     pub last_peak_bytes: AtomicU64,
@@ -176,9 +177,9 @@ impl Snapshots {
         }
     }
 
-    /// Saves a snapshot. The caller has entered all shards; `changes` is the number of changes so far. A background
-    /// save of a snapshot is cancelled, because it is older. A checkpoint continues. `is_aborted` tells whether this
-    /// save is no longer wanted.
+    /// Saves a snapshot. The caller has entered all shards; `changes` is the number of changes so far. A
+    /// background save of a snapshot is cancelled, because it is older. A checkpoint continues. `is_aborted`
+    /// tells whether this save is no longer wanted.
     pub fn save(
         &self,
         settings: Settings,
@@ -232,9 +233,9 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Prepares a background save of the current data. The caller has entered all shards, and no other save is running.
-    /// The caller then runs the writer ([`run_writer`](Self::run_writer)), creates a scribe for each database that has
-    /// keys, and calls [`began`](Self::began).
+    /// Prepares a background save of the current data. The caller has entered all shards, and no other save
+    /// is running. The caller then runs the writer ([`run_writer`](Self::run_writer)), creates a scribe for
+    /// each database that has keys, and calls [`began`](Self::began).
     pub fn begin(
         &'static self,
         settings: Settings,
@@ -246,8 +247,8 @@ impl Snapshots {
         self.prepare(settings, content, changes, tell, None)
     }
 
-    /// Prepares a snapshot that replicas read while it is written, like [`begin`](Self::begin). It is cancelled when
-    /// the last reader has dropped the spool.
+    /// Prepares a snapshot that replicas read while it is written, like [`begin`](Self::begin). It is
+    /// cancelled when the last reader has dropped the spool.
     pub fn begin_spool(
         &'static self,
         settings: Settings,
@@ -306,7 +307,8 @@ impl Snapshots {
         self.current().filter(|saving| saving.purpose == Purpose::Snapshot)
     }
 
-    /// The current background save, if Redis would have a process that writes an RDB: for the snapshot or for replicas.
+    /// The current background save, if Redis would have a process that writes an RDB: for the snapshot or for
+    /// replicas.
     pub fn saving_rdb(&self) -> Option<Arc<Saving>> {
         self.current().filter(|saving| saving.purpose != Purpose::Checkpoint)
     }
@@ -321,8 +323,8 @@ impl Snapshots {
         *lock(&self.current) = saving;
     }
 
-    /// Whether a record might have to be saved before it changes. The answer is certain for a caller that holds a
-    /// shard.
+    /// Whether a record might have to be saved before it changes. The answer is certain for a caller that
+    /// holds a shard.
     #[inline]
     pub fn is_cutting(&self) -> bool {
         self.is_cutting.load(Ordering::Relaxed)
@@ -348,8 +350,8 @@ impl Snapshots {
         lock(&self.simulated_writer).take()
     }
 
-    /// Keeps the snapshot as it is while the guard is held. Getting the guard may take long, because another thread may
-    /// be writing to the disk.
+    /// Keeps other threads from changing the snapshot while the guard is held. Getting the guard may take
+    /// long, because another thread may be writing to the disk.
     fn lock_renaming(&self) -> MutexGuard<'_, ()> {
         loop {
             match self.renaming.try_lock() {
@@ -382,7 +384,8 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Records beside the snapshot that an append-only file is superseded, if there is one. Its replacement is durable.
+    /// Records beside the snapshot that an append-only file is superseded, if there is one. Its replacement
+    /// is durable.
     pub fn note_superseded(&self, names: &Names) {
         if let Some(state) = self.superseded_aof() {
             superseded::note(names, &state);
@@ -449,7 +452,8 @@ impl Snapshots {
         }
     }
 
-    /// Cancels the background save if it is for replicas, to free its disk space for something more important.
+    /// Cancels the background save if it is for replicas, to free its disk space for something more
+    /// important.
     pub fn give_up_spool(&self, why: &str) {
         if self.current().is_some_and(|saving| saving.purpose == Purpose::Replicas) {
             self.give_up(why);
@@ -511,7 +515,8 @@ impl Snapshots {
     }
 }
 
-/// Notes that a snapshot for replicas is complete or has failed. A failure causes no refusal: the replicas ask again.
+/// Notes that a snapshot for replicas is complete or has failed. A failure causes no refusal: the replicas
+/// ask again.
 fn note_spool(saving: &Saving, saved: Result<Saved, String>) {
     match saved {
         Ok(Saved { bytes, took_ms, .. }) => {

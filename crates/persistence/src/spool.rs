@@ -6,12 +6,12 @@
 //!               stopped      slow             keeps up         readers, each at its own position
 //! ```
 //!
-//! Readers of the file need not keep pace. A slow or stopped reader takes neither memory nor the writer's time, and any
-//! number of readers share one snapshot. The file has the same content as a snapshot in Redis' format, from the header
-//! to the checksum. It is never synced.
+//! Readers of the file need not keep pace. A slow or stopped reader takes neither memory nor the writer's
+//! time, and any number of readers share one snapshot. The file has the same content as a snapshot in Redis'
+//! format, from the header to the checksum. It is never synced.
 //!
-//! The writer publishes its progress and then wakes readers. A reader asks to be woken and then checks the progress, so
-//! it misses nothing.
+//! The writer publishes its progress and then wakes readers. A reader asks to be woken and then checks the
+//! progress, so it misses nothing.
 //!
 //! * While there is a reader, the snapshot is written to its end. When all readers have dropped it, the writer notices
 //!   at its next write and cancels it.
@@ -102,9 +102,9 @@ impl Spool {
         SpoolProgress { bytes: self.bytes.load(Ordering::Acquire), state }
     }
 
-    /// Reads at `position`. Returns the number of bytes, possibly fewer than there are, or 0 if none can be read yet.
-    /// Does not wait for the disk: returns `None` if it would have to. The disk was then asked for the bytes, and the
-    /// caller should try again soon.
+    /// Reads at `position`. Returns the number of bytes, possibly fewer than there are, or 0 if none can be
+    /// read yet. Does not wait for the disk: returns `None` if it would have to. The disk was then asked for
+    /// the bytes, and the caller should try again soon.
     pub fn read_at(&self, position: u64, into: &mut [u8]) -> io::Result<Option<usize>> {
         let left = self.progress().bytes.saturating_sub(position);
         let count = usize::try_from(left).unwrap_or(usize::MAX).min(into.len());
@@ -118,8 +118,9 @@ impl Spool {
         }
     }
 
-    /// Makes the writer call `wake` after every further 64 KiB and at the end; at once if the end has come. To miss
-    /// nothing, check the progress after this call. `wake` runs on the writer's thread and must not wait.
+    /// Makes the writer call `wake` after every further 64 KiB and at the end; at once if the end has come.
+    /// To miss nothing, check the progress after this call. `wake` runs on the writer's thread and must not
+    /// wait.
     pub fn on_progress(&self, wake: Box<dyn Fn() + Send + Sync>) {
         let wake: Wake = wake.into();
         self.wakes().push(Arc::clone(&wake));

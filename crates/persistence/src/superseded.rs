@@ -1,5 +1,5 @@
-//! Records which append-only file of Redis the snapshots supersede. Its state is in each snapshot ([`STATE_AUX`]), and
-//! in a file beside the snapshot, which remains when Redis overwrites the snapshot.
+//! Records which append-only file of Redis the snapshots supersede. Its state is in each snapshot
+//! ([`STATE_AUX`]), and in a file beside the snapshot, which remains when Redis overwrites the snapshot.
 
 use std::path::PathBuf;
 

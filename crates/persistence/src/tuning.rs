@@ -5,8 +5,8 @@
 pub struct Tuning {
     /// The size at which a chunk is sent to the writer. Each scribe has one smaller chunk.
     pub chunk_bytes: usize,
-    /// Limit of the bytes that wait to be written, for each thread. Records that must be captured in spite of it, and a
-    /// last chunk, may exceed it.
+    /// Limit of the bytes that wait to be written, for each thread. Records that must be captured in spite of
+    /// it, and a last chunk, may exceed it.
     pub waiting_bytes_per_thread: usize,
     /// Values with more elements are captured in parts.
     pub whole_len_max: usize,

@@ -1,8 +1,8 @@
 //! Writes a background snapshot to its files, on a thread of its own.
 //!
-//! The writer writes chunks as they arrive, each to its file. The files become the snapshot when all of them are
-//! durable. Any failure before that leaves the old snapshot. Replicas read their snapshot while it is written; it is
-//! cancelled when its last reader is gone.
+//! The writer writes chunks as they arrive, each to its file. The files become the snapshot when all of them
+//! are durable. Any failure before that leaves the old snapshot. Replicas read their snapshot while it is
+//! written; it is cancelled when its last reader is gone.
 
 use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError};

@@ -1,4 +1,4 @@
-//! Saving and loading without a server: commands of an append-only file become databases, these are saved, and what was saved is
+//! Saving and loading without a server: commands of an append-only file become databases, these are saved and
 //! loaded again, on the disk of this machine and on a simulated one.
 
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ const MULTI: Entry = Entry { name: "multi", arity: 1, run: Run::Function(|_| Ok(
 
 const EXEC: Entry = Entry { name: "exec", ..MULTI };
 
-/// What stood in files beside keys.
+/// The contents of files that are not keys.
 #[derive(Default)]
 struct Seen {
     fields: Vec<(Vec<u8>, Vec<u8>)>,
@@ -62,7 +62,7 @@ impl Extras for Seen {
     }
 }
 
-/// A directory, and what a server would be.
+/// A directory, and the state that a server would have.
 struct World {
     names: Names,
     placement: Placement,
@@ -244,7 +244,7 @@ fn commands_of(text: &[&str]) -> Vec<u8> {
     text.iter().flat_map(|text| command(text)).collect()
 }
 
-/// Every type, and so many keys that several threads have something to do.
+/// Every type, and enough keys to give several threads work.
 fn all_types() -> Vec<u8> {
     let long = "x".repeat(20_000);
     let mut bytes = commands_of(&[

@@ -1,5 +1,5 @@
-//! Recovery without a server: random effects, cut into slices, become the data that there were, whether one thread applies them or
-//! several do; and what is wrong with slices is found, and said in one line.
+//! Recovery without a server: random effects, cut into slices, become the original data again, whether one
+//! thread applies them or several do. Faults of slices are found, and reported in one line.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -35,7 +35,7 @@ const MULTI: Entry = Entry { name: "multi", arity: 1, run: Run::Function(|_| Ok(
 const EXEC: Entry = Entry { name: "exec", ..MULTI };
 const LIBRARY: Entry = Entry { name: "library", arity: 2, ..MULTI };
 
-/// What is done to keys; `@` is one of a few keys, `#` a small number.
+/// The requests that change keys; `@` is one of a few keys, `#` a small number.
 const REQUESTS: &[&str] = &[
     "SET @ #",
     "SET @ # PX 100000#",
@@ -69,7 +69,7 @@ const REQUESTS: &[&str] = &[
     "UNLINK l:@ s:@ z:@",
 ];
 
-/// What is done rarely.
+/// The requests that are made rarely.
 const RARE_REQUESTS: &[&str] = &["FLUSHDB", "FLUSHALL"];
 
 /// The effects of random requests, and the data after them.
@@ -111,7 +111,7 @@ impl Original {
 
     fn digest(&mut self) -> Digest {
         let now = self.local.now;
-        // What is due and was not deleted is there still.
+        // Keys that are due but were not deleted are still there.
         self.local.now = 0;
         let digest = self.local.with_store(Client::internal(0, Proto::Resp2), |store| digest(store));
         self.local.now = now;
@@ -181,7 +181,7 @@ impl Extras for Seen {
     }
 }
 
-/// A folder, and what a server would be.
+/// A folder, and the state that a server would have.
 struct World {
     names: Names,
     placement: Placement,
@@ -261,7 +261,7 @@ impl World {
         Ok((loaded.expect("nobody stopped it"), seen))
     }
 
-    /// The digest of what was loaded, in which nothing is due.
+    /// The digest of the loaded data, in which no key is due.
     fn digest(&self, loaded: &mut [Dbs]) -> Digest {
         let shards = Shards::new(self.placement.clone(), 1, DB_COUNT, 1);
         let mut hold = Hold::new(&shards);
@@ -286,7 +286,7 @@ impl World {
         }
     }
 
-    /// Makes the base of what effects say that are applied before.
+    /// Makes the base from the effects that are applied before.
     fn save_base(&self, slices: &[Slice], has_own_format: bool) {
         let (there, _) = self.recover(0, (None, 0, 0), slices).expect("the slices are right");
         let snapshots = Snapshots::new(self.clock.clone(), true, Tuning::SMALL);
@@ -295,7 +295,7 @@ impl World {
     }
 }
 
-/// What is saved of these databases.
+/// The content to save for these databases.
 fn content(dbs: &[Dbs]) -> Content<'_> {
     Content {
         shards: dbs.iter().enumerate().map(|(shard, dbs)| (shard as u16 % 2, dbs)).collect(),
@@ -305,7 +305,7 @@ fn content(dbs: &[Dbs]) -> Content<'_> {
     }
 }
 
-/// Slices as a journal would have them.
+/// Slices like those of a journal.
 fn slices_of(seed: u64, effects: &[OwnedEffect]) -> Vec<Slice> {
     Cutter { random: Random::new(seed), number: 0, position: 0, db: None }.slices(effects)
 }

@@ -1,5 +1,5 @@
-//! Snapshots that replicas read while they are written: readers of any pace, none, and everything that can go wrong, on the disk of this machine and
-//! on a simulated one.
+//! Snapshots that replicas read while they are written: readers of any pace, no readers, and everything that
+//! can go wrong, on the disk of this machine and on a simulated one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,7 +27,7 @@ const OPERATIONS_MAX: u64 = 1_000;
 /// Keys with their databases, and for each its value, encoded, and its expiry.
 type Keys = BTreeMap<(usize, Vec<u8>), (Vec<u8>, Option<i64>)>;
 
-/// A directory, data, and what a server would know of snapshots.
+/// A directory, data, and the state of snapshots that a server would have.
 struct World {
     names: Names,
     clock: Clock,
@@ -37,7 +37,7 @@ struct World {
     scratch: Option<Scratch>,
 }
 
-/// What is being saved, and what writes it.
+/// A save that has begun, and its writer.
 struct Begun {
     saving: Arc<Saving>,
     writer: Writer,
@@ -85,7 +85,7 @@ impl World {
         files
     }
 
-    /// Begins to save what there is now.
+    /// Begins to save the current data.
     fn begin(&mut self, purpose: Purpose) -> (Begun, Option<Arc<Spool>>) {
         let (names, snapshots) = (self.names.clone(), self.snapshots);
         let settings = Settings {
@@ -131,7 +131,7 @@ impl World {
         (begun, spool.expect("it is for replicas"))
     }
 
-    /// Goes on with the cut, and lets the writer write some of it; true if that is over.
+    /// Continues the cut, and lets the writer write some of it; true if both are done.
     fn step(&mut self, begun: &mut Begun) -> bool {
         self.local.with_store(Client::internal(0, Proto::Resp2), |store| {
             for id in store.tx.hold.shards().ids() {
@@ -162,7 +162,7 @@ impl World {
         keys
     }
 
-    /// What a server would have that loads this.
+    /// The keys of a server that loads these bytes.
     fn loaded(&self, bytes: &[u8]) -> Keys {
         let name = "transferred.rdb";
         let path = self.names.path(name);
@@ -226,7 +226,7 @@ impl Reader {
         Reader { spool: Arc::clone(spool), bytes: Vec::new() }
     }
 
-    /// Reads so much at most.
+    /// Reads at most `bytes_max` bytes.
     fn read(&mut self, bytes_max: usize) {
         let mut buffer = vec![0; bytes_max];
         let read = self.spool.read_at(self.bytes.len() as u64, &mut buffer).expect("the file is there");
@@ -281,7 +281,7 @@ fn readers_of_any_pace_read_the_cut() {
         assert_eq!(progress, SpoolProgress { bytes: eager.bytes.len() as u64, state: SpoolState::Complete });
         assert!(slow.bytes.len() < eager.bytes.len() && stopped.bytes.is_empty());
         assert_eq!(spool.read_at(progress.bytes, &mut [0; 10]).expect("nothing is read"), Some(0));
-        // Another save goes on beside those who still read.
+        // Another save continues while readers still read this one.
         let (mut other, _) = world.begin(Purpose::Snapshot);
         while !world.step(&mut other) {
             slow.read(100);

@@ -1,6 +1,7 @@
-//! System calls as what they do to files.
+//! Translates system calls into what they do to files.
 //!
-//! Everything about the stopped thread is read from `/proc`: its memory, what its descriptors lead to, where it is.
+//! Everything about the stopped thread is read from `/proc`: its memory, the files that its descriptors lead
+//! to, and its working directory.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, c_long};
@@ -13,7 +14,7 @@ use libc::pid_t;
 
 use crate::event::{Bytes, FileId, What};
 
-/// Calls at which a program is stopped.
+/// The calls at which a program is stopped.
 pub(crate) const CALLS: &[c_long] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_open,
@@ -46,21 +47,21 @@ pub(crate) const CALLS: &[c_long] = &[
     libc::SYS_linkat,
 ];
 
-/// Longest path.
+/// The longest path.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// What a call wants, read when it begins; it counts only if the call succeeds.
+/// The change that a call is about to make, read when it begins; it counts only if the call succeeds.
 #[derive(Debug)]
 pub(crate) enum Asked {
     /// Opens a file, and may create it.
     Open { path: PathBuf, is_there: bool, empties: bool },
     /// Writes at most these bytes.
     Write { file: FileId, offset: u64, bytes: Vec<u8>, is_durable: bool },
-    /// Anything that is done as a whole.
+    /// Any change that is made as a whole.
     Whole(What),
 }
 
-/// The files of a folder that are known.
+/// The known files of a folder.
 #[derive(Debug)]
 pub(crate) struct Files {
     folder: PathBuf,
@@ -75,7 +76,8 @@ impl Files {
         Files { folder, by_inode: HashMap::new(), next: 0, directories: BTreeSet::new() }
     }
 
-    /// What a call that begins wants of the files of the folder; `None` if nothing.
+    /// The change that a call, which begins, is about to make to the files of the folder; `None` if it makes
+    /// none.
     pub(crate) fn asked(&mut self, thread: pid_t, call: c_long, args: [u64; 6]) -> Option<Asked> {
         let [first, second, third, fourth, _, sixth] = args;
         let here = libc::AT_FDCWD as u64;
@@ -88,7 +90,7 @@ impl Files {
             libc::SYS_write => self.write(thread, first, &[(second, third)], None, 0),
             libc::SYS_pwrite64 => self.write(thread, first, &[(second, third)], Some(fourth), 0),
             libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => {
-                // Not the sockets, whose parts need not be read.
+                // Returns here for sockets, whose parts need not be read.
                 self.file(thread, first)?;
                 let offset = match call {
                     libc::SYS_writev => None,
@@ -106,7 +108,7 @@ impl Files {
         }
     }
 
-    /// What a call has done whose result is this.
+    /// The change that a call has made which returned `result`.
     pub(crate) fn done(&mut self, thread: pid_t, asked: Asked, result: i64) -> Option<What> {
         if result < 0 {
             return None;
@@ -212,7 +214,7 @@ impl Files {
         }
     }
 
-    /// A known file that a descriptor leads to.
+    /// The known file that a descriptor leads to.
     fn file(&self, thread: pid_t, descriptor: u64) -> Option<(FileId, Metadata)> {
         let info = descriptor_info(thread, descriptor)?;
         Some((*self.by_inode.get(&inode(&info))?, info))
@@ -251,7 +253,7 @@ fn descriptor_info(thread: pid_t, descriptor: u64) -> Option<Metadata> {
     info.is_file().then_some(info)
 }
 
-/// Where a descriptor stands in its file, and how it was opened.
+/// The position of a descriptor in its file, and the flags with which it was opened.
 fn position_and_flags(thread: pid_t, descriptor: u64) -> Option<(u64, i32)> {
     let text = fs::read_to_string(format!("/proc/{thread}/fdinfo/{}", descriptor as i32)).ok()?;
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -259,7 +261,7 @@ fn position_and_flags(thread: pid_t, descriptor: u64) -> Option<(u64, i32)> {
     Some((field("pos:")?.parse().ok()?, flags))
 }
 
-/// At most so many bytes of a thread's memory.
+/// Reads at most `count` bytes of a thread's memory.
 fn memory(thread: pid_t, address: u64, count: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; count];
     let mut read = 0;

@@ -1,7 +1,8 @@
-//! A disk at a moment of a recording: what is certainly on it, and what may be.
+//! A disk at a moment of a recording: the changes that are certainly on it, and those that may be.
 //!
-//! Changes wait in the order in which they were made, until a sync makes them sure. The sure ones at the front are *settled*. An image
-//! is what is settled, then of the waiting changes all that are sure and whatever the seed keeps of the others.
+//! Changes wait in the order in which they were made, until a sync makes them sure. The sure ones at the
+//! front are *settled*. An image consists of the settled changes, then of all waiting changes that are sure,
+//! and of those others that the seed selects.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -13,18 +14,19 @@ use ds::random::Random;
 use crate::event::{Bytes, Event, FileId, What};
 use crate::file::File;
 
-/// What a disk writes as a whole, usually.
+/// The unit that a disk usually writes as a whole.
 const SECTOR: u64 = 512;
-/// Calls that can be under way at once.
+/// The most calls that can be under way at once.
 const CALLS_AT_ONCE: usize = 64;
 
-/// Which rest a power failure may leave of what no sync has covered.
+/// The states in which a power failure may leave changes that no sync has covered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Promise {
-    /// Any, as POSIX has it: every sector by itself, every name by itself, and the sync of a file says nothing of its name.
+    /// Any state, as POSIX allows: each sector and each name is kept or lost by itself, and the sync of a
+    /// file does not cover its name.
     Any,
-    /// What ext4 gives in its usual mode (`data=ordered`): names change in their order, each sync makes them durable, and where a
-    /// file grows there is a beginning of what was appended, never a hole.
+    /// The states that ext4 leaves in its usual mode (`data=ordered`): names change in their order, each sync
+    /// makes them durable, and where a file grows, a beginning of the appended bytes is left, never a hole.
     Ordered,
 }
 
@@ -39,7 +41,7 @@ type Names = BTreeMap<PathBuf, Entry>;
 /// A change that is not settled.
 #[derive(Clone, Debug)]
 struct Waiting<T> {
-    /// When its call had ended.
+    /// A moment after its call had ended.
     end: u64,
     /// Whether a sync has covered it.
     is_sure: bool,
@@ -65,12 +67,12 @@ struct Kept<'e> {
     waiting: Vec<Waiting<Change<'e>>>,
 }
 
-/// A disk on the way through the events of a recording.
+/// A disk that advances through the events of a recording.
 #[derive(Debug)]
 pub struct Disk<'e> {
     events: &'e [Event],
     promise: Promise,
-    /// Events that have ended.
+    /// The number of events that have ended.
     ended: usize,
     moment: u64,
     files: HashMap<FileId, Kept<'e>>,
@@ -80,12 +82,12 @@ pub struct Disk<'e> {
     waiting: Vec<Waiting<Naming>>,
 }
 
-/// How much of what is not sure is kept.
+/// How many of the changes that are not sure are kept.
 #[derive(Clone, Copy, Debug)]
 enum Luck {
     All,
     Nothing,
-    /// Each with this chance in a hundred.
+    /// Each with this probability, in percent.
     Some(u64),
 }
 
@@ -114,7 +116,7 @@ impl<'e> Disk<'e> {
         }
     }
 
-    /// Goes on to a later moment.
+    /// Advances to a later moment.
     pub fn advance(&mut self, moment: u64) {
         self.moment = moment;
         while let Some(event) = self.events.get(self.ended).filter(|event| event.end <= moment) {
@@ -156,7 +158,7 @@ impl<'e> Disk<'e> {
         self.files.entry(file).or_default()
     }
 
-    /// Makes names sure that a sync covers which began at this moment.
+    /// Makes those names sure that a sync covers which began at `begin`.
     fn sync_names(&mut self, begin: u64, covers: impl Fn(&Path) -> bool) {
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.end < begin) {
             waiting.is_sure |= covers(waiting.change.path());
@@ -167,7 +169,7 @@ impl<'e> Disk<'e> {
         }
     }
 
-    /// Writes what may be left after a power failure at this moment to `folder`, which is empty.
+    /// Writes to `folder`, which is empty, a state that a power failure at this moment may leave.
     pub fn image(&self, seed: u64, folder: &Path) -> io::Result<()> {
         let mut random = Random::new(seed);
         let luck = match random.below(6) {
@@ -183,10 +185,11 @@ impl<'e> Disk<'e> {
         for (path, entry) in self.names_left(&under_way, luck, &mut random) {
             let path = folder.join(path);
             match entry {
-                // Paths come in an order in which a directory is before what is in it.
+                // Paths come in an order in which a directory comes before its contents.
                 Entry::Directory => fs::create_dir(path)?,
                 Entry::File(id) => {
-                    // By its number, so that a file with two names has the same bytes under both.
+                    // Seeded by the file's number, so that a file with two names has the same bytes under
+                    // both.
                     let mut random = Random::new(seed.wrapping_add(id << 32));
                     let kept = self.files.get(&id).cloned().unwrap_or_default();
                     kept.left(id, &under_way, self.promise, luck, &mut random).store(&path)?;
@@ -219,7 +222,7 @@ impl<'e> Disk<'e> {
         there
     }
 
-    /// Where a folder is not what was recorded up to now: nothing, unless a call was missed.
+    /// The places where a folder differs from the recording up to now; empty unless a call was missed.
     pub fn differences(&self, folder: &Path) -> io::Result<Vec<String>> {
         let mut differences = Vec::new();
         let mut folders = vec![folder.to_owned()];
@@ -253,7 +256,7 @@ impl<'e> Disk<'e> {
     }
 }
 
-/// What an event does to names, as the program sees them.
+/// The change that an event makes to names, as the program sees them.
 fn naming(what: &What, seen: &Names) -> Option<Naming> {
     Some(match what {
         What::Create { path, file } => Naming::Put(path.clone(), Entry::File(*file)),
@@ -295,7 +298,7 @@ impl<'e> Kept<'e> {
         self.settle();
     }
 
-    /// Makes sure what a sync covers that began at this moment.
+    /// Makes those bytes sure that a sync covers which began at `begin`.
     fn sync(&mut self, begin: u64) {
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.end < begin) {
             waiting.is_sure = true;
@@ -313,7 +316,7 @@ impl<'e> Kept<'e> {
         }
     }
 
-    /// What a power failure leaves of it.
+    /// The file as a power failure leaves it.
     fn left(
         self,
         id: FileId,
@@ -347,12 +350,13 @@ impl<'e> Kept<'e> {
     }
 }
 
-/// A file that keeps some of what was written to it.
+/// A file that keeps some of the bytes written to it.
 struct Rest {
     file: File,
     promise: Promise,
     luck: Luck,
-    /// Whether some of what made it longer was lost, so that in order nothing more is kept behind it.
+    /// Whether some of the bytes that made it longer were lost. With [`Promise::Ordered`] no bytes behind
+    /// them are kept.
     is_cut: bool,
 }
 
@@ -376,7 +380,7 @@ impl Rest {
             let is_appended = self.promise == Promise::Ordered && place >= old;
             let upto = match self.luck {
                 luck if is_appended || luck.keeps(random) => next,
-                // Torn: its beginning is new.
+                // Torn: only the beginning of the sector is new.
                 Luck::Some(_) if random.below(4) == 0 => place + random.below(next - place),
                 Luck::Some(_) | Luck::All | Luck::Nothing => place,
             };
@@ -400,7 +404,7 @@ mod tests {
         What::Write { file: 1, offset, bytes: text.as_bytes().to_vec().into(), is_durable }
     }
 
-    /// All contents that the file `log` may have after a power failure at a moment; nothing: no such file.
+    /// All contents that the file `log` may have after a power failure at a moment; `None`: no such file.
     fn left(events: &[Event], promise: Promise, moment: u64) -> Vec<Option<String>> {
         let mut disk = Disk::new(events, promise);
         disk.advance(moment);
@@ -432,7 +436,7 @@ mod tests {
             event(6, write(0, "X", true)),
         ];
         let some = |texts: &[&str]| texts.iter().map(|text| Some((*text).to_owned())).collect::<Vec<_>>();
-        // The sync has begun and not ended: anything is possible.
+        // The sync has begun but not ended, so anything is possible.
         let early = left(&events, Promise::Any, 32);
         assert!(early.contains(&None) && early.contains(&Some(String::new())), "{early:?}");
         assert!(early.contains(&Some("abc".to_owned())), "{early:?}");
@@ -440,7 +444,8 @@ mod tests {
         assert_eq!(left(&events, Promise::Any, 36).len(), 2);
         assert_eq!(left(&events, Promise::Any, 46), some(&["abc"]));
         assert_eq!(left(&events, Promise::Ordered, 36), some(&["abc"]));
-        // What was appended is there, in part there or not at all; a durable write says nothing of other bytes.
+        // The appended bytes are there completely, in part or not at all; a durable write makes no other
+        // bytes durable.
         assert_eq!(left(&events, Promise::Ordered, 56), some(&["abc", "abcd", "abcde"]));
         assert_eq!(left(&events, Promise::Ordered, 66), some(&["Xbc", "Xbcd", "Xbcde"]));
         assert!(left(&events, Promise::Any, 66).contains(&Some("Xbc\0\0".to_owned())));

@@ -2,58 +2,59 @@
 
 use std::path::PathBuf;
 
-/// A file, whatever names it has: no two files of a recording have the same.
+/// A file, independent of its names: no two files of a recording have the same id.
 pub type FileId = u64;
 
 /// A call with its moments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// Before the call began.
+    /// A moment before the call began.
     pub begin: u64,
-    /// After it had ended, before the program went on.
+    /// A moment after it had ended, before the program continued.
     pub end: u64,
-    /// What it did.
+    /// The change that it made.
     pub what: What,
 }
 
-/// What was written.
+/// The bytes that were written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Bytes {
-    /// So many zeros.
+    /// This many zeros.
     Zeros(u64),
     /// These bytes.
     Some(Vec<u8>),
 }
 
-/// What a call did. Calls that failed did nothing, a failed sync above all. Paths are relative to the folder that is recorded.
+/// The change that a call made. Calls that failed made none, above all a failed sync. Paths are relative to
+/// the recorded folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum What {
     /// Bytes were written to a file.
     Write {
-        /// Which.
+        /// The file.
         file: FileId,
-        /// Where in it.
+        /// The offset in the file.
         offset: u64,
-        /// What.
+        /// The bytes.
         bytes: Bytes,
         /// Whether the call ends when these bytes are durable.
         is_durable: bool,
     },
     /// A file got this length.
     SetLength {
-        /// Which.
+        /// The file.
         file: FileId,
         /// Its length in bytes.
         bytes: u64,
     },
-    /// All that was written to a file before became durable.
+    /// All bytes that were written to a file before became durable.
     Sync {
-        /// Which.
+        /// The file.
         file: FileId,
     },
     /// The names in a directory became durable.
     SyncDirectory {
-        /// Which.
+        /// The directory.
         path: PathBuf,
     },
     /// A file was created.
@@ -68,29 +69,29 @@ pub enum What {
         /// Its name.
         path: PathBuf,
     },
-    /// A file got another name, in place of the one that had it.
+    /// A file got another name, and replaced the file that had that name.
     Rename {
         /// The old name.
         from: PathBuf,
         /// The new one.
         to: PathBuf,
     },
-    /// A file got one more name.
+    /// A file got an additional name.
     Link {
-        /// One that it had.
+        /// A name that it had.
         from: PathBuf,
         /// The new one.
         to: PathBuf,
     },
-    /// A name went.
+    /// A name was removed.
     Remove {
-        /// Which.
+        /// The name.
         path: PathBuf,
     },
 }
 
 impl Bytes {
-    /// How many.
+    /// The number of bytes.
     pub fn count(&self) -> u64 {
         match self {
             Bytes::Zeros(count) => *count,

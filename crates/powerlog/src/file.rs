@@ -1,4 +1,4 @@
-//! The bytes of a file, of which only blocks that are not all zeros take memory.
+//! The bytes of a file. Only blocks that are not all zeros take memory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// Writes all of `bytes`; the file grows if it must.
+    /// Writes all of `bytes`; the file grows if necessary.
     pub(crate) fn write(&mut self, offset: u64, bytes: &Bytes) {
         self.bytes = self.bytes.max(offset + bytes.count());
         self.put(offset, bytes, 0, bytes.count());
@@ -48,7 +48,7 @@ impl File {
         }
     }
 
-    /// Cuts it, or makes it longer with zeros.
+    /// Shortens the file, or extends it with zeros.
     pub(crate) fn set_length(&mut self, bytes: u64) {
         if bytes < self.bytes {
             let gone = Bytes::Zeros(BLOCK);
@@ -58,7 +58,7 @@ impl File {
         self.bytes = bytes;
     }
 
-    /// Writes it to a new file, with holes for zeros.
+    /// Writes the file to a new one on the disk, with holes for zeros.
     pub(crate) fn store(&self, path: &Path) -> io::Result<()> {
         let file = fs::File::create(path)?;
         file.set_len(self.bytes)?;
@@ -70,7 +70,7 @@ impl File {
         Ok(())
     }
 
-    /// Where it first differs from these bytes, if it does.
+    /// The first offset at which it differs from these bytes, if it does.
     pub(crate) fn differs(&self, other: &[u8]) -> Option<u64> {
         if self.bytes != other.len() as u64 {
             return Some(self.bytes.min(other.len() as u64));

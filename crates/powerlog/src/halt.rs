@@ -1,7 +1,8 @@
-//! Stops one thread of a running program, as if a call of it did not return or no core were free for it, while all other
-//! threads continue.
+//! Stops one thread of a running program, as if a call of it did not return or no core were free for it,
+//! while all other threads continue.
 //!
-//! A thread of this process becomes the tracer of that thread. When it lets go, or ends, the other one continues.
+//! A thread of this process becomes the tracer of that thread. When the tracer lets go, or ends, the traced
+//! thread continues.
 
 use std::fs;
 use std::io;
@@ -20,7 +21,8 @@ pub struct Halt {
 }
 
 impl Halt {
-    /// Stops the thread with this name of a program; it stands still when this returns. `None`: there is no such thread.
+    /// Stops the thread of a program that has this name; it stands still when this returns. `None`: no thread
+    /// has this name.
     pub fn thread(process_id: u32, name: &str) -> io::Result<Option<Halt>> {
         let Some(thread) = thread_named(process_id, name)? else { return Ok(None) };
         let (stopped, is_stopped) = mpsc::channel();
@@ -28,13 +30,13 @@ impl Halt {
         let tracer = thread::spawn(move || {
             let begun = stop(thread);
             let is_begun = begun.is_ok();
-            // Nobody waits any more only if the caller has panicked.
+            // Sending fails only if the caller has panicked, and then no thread waits any more.
             let _ = stopped.send(begun);
             if is_begun {
-                // An error: the other end is gone, which says the same.
+                // An error means that the other end is gone, which is a request to let go as well.
                 let _ = until.recv();
                 if ptrace(libc::PTRACE_DETACH, thread, 0, 0).is_err() {
-                    // It was killed, and its program ends only when its tracer has heard of that.
+                    // The thread was killed, and its program ends only when its tracer has been told of that.
                     let _ = wait_for(thread);
                 }
             }
@@ -47,7 +49,7 @@ impl Halt {
 impl Drop for Halt {
     fn drop(&mut self) {
         drop(self.let_go.take());
-        // It does not panic.
+        // The tracer does not panic.
         let _ = self.tracer.take().map(JoinHandle::join);
     }
 }
@@ -55,7 +57,7 @@ impl Drop for Halt {
 fn thread_named(process_id: u32, name: &str) -> io::Result<Option<pid_t>> {
     for entry in fs::read_dir(format!("/proc/{process_id}/task"))? {
         let entry = entry?;
-        // It may have ended meanwhile.
+        // The thread may have ended meanwhile.
         let is_it = fs::read_to_string(entry.path().join("comm")).is_ok_and(|found| found.trim_end() == name);
         if is_it {
             return Ok(entry.file_name().to_string_lossy().parse().ok());

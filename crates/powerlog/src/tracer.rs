@@ -1,13 +1,14 @@
-//! The tracer: stops a program at calls that change files, and goes on when it has looked.
+//! The tracer: stops a program at calls that change files, looks at each, and lets the program continue.
 //!
 //! ```text
-//! traced thread      seccomp stop ──▶ (kernel does the call) ──▶ exit stop ──▶ goes on
-//! tracer             moment `begin`, what is asked               result, moment `end`, event
+//! traced thread      seccomp stop ──▶ (kernel does the call) ──▶ exit stop ──▶ continues
+//! tracer             moment `begin`, the call's arguments        result, moment `end`, event
 //! ```
 //!
-//! One thread starts the program and traces all its threads and children, because the kernel takes requests from that thread only.
-//! When it ends, the program is killed. Whoever wants that earlier says so ([`Recording::kill`]), and no thread is within such a call then: what a call
-//! did that never returned nobody would know.
+//! One thread starts the program and traces all its threads and children, because the kernel takes requests
+//! from that thread only. When that thread ends, the program is killed. A caller that wants it killed earlier
+//! calls [`Recording::kill`]. The tracer then waits until no thread is within a recorded call, because the
+//! effect of a call that never returned would be unknown.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -35,7 +36,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Whether programs can be recorded here: a sandbox may forbid processes to trace their children. Says so if not.
+    /// Whether programs can be recorded here: a sandbox may forbid processes to trace their children. Prints
+    /// the reason if not.
     pub fn is_possible() -> bool {
         let tried = Recording::start(Command::new("true"), &std::env::temp_dir(), || 0);
         let outcome = tried.and_then(Recording::finish);
@@ -45,7 +47,8 @@ impl Recording {
         outcome.is_ok()
     }
 
-    /// Starts `command` and records what it does to files in `folder`, which is empty. `moment` tells a later moment each time.
+    /// Starts `command` and records the changes that it makes to files in `folder`, which is empty. Each call
+    /// of `moment` returns a later moment.
     pub fn start(
         command: Command,
         folder: &Path,
@@ -62,7 +65,7 @@ impl Recording {
                 Err(error) => (0, Some(error)),
             };
             let is_begun = error.is_none();
-            // Nobody is waiting any more only if the caller has panicked.
+            // Sending fails only if the caller has panicked, and then no thread waits any more.
             let _ = sender.send(error.map_or(Ok(pid as u32), Err));
             if is_begun { trace(pid, folder, &moment, &ends) } else { Ok(Vec::new()) }
         });
@@ -75,29 +78,30 @@ impl Recording {
         self.process_id
     }
 
-    /// Whether the program and all that it started have ended.
+    /// Whether the program and all processes that it started have ended.
     pub fn is_over(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Kills the program, between calls that are recorded. An error: it has ended by itself.
+    /// Kills the program, between calls that are recorded. Fails if it has ended by itself.
     pub fn kill(&self) -> io::Result<()> {
         self.is_to_end.store(true, Ordering::Relaxed);
-        // It does nothing to the program, but its tracer hears of it.
+        // The signal does nothing to the program, but its tracer is told of it.
         // SAFETY: sends a signal.
         let sent = unsafe { libc::kill(self.process_id as pid_t, libc::SIGURG) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Waits until the program has ended: all that it did.
+    /// Waits until the program has ended, and returns all its events.
     pub fn finish(self) -> io::Result<Vec<Event>> {
         self.thread.join().map_err(|_| io::Error::other("the tracer has panicked"))?
     }
 }
 
-/// Starts the program; it waits for its tracer at its first instruction.
+/// Starts the program, which waits for its tracer at its first instruction.
 fn spawn(mut command: Command) -> io::Result<pid_t> {
-    // Its child could not say so: the filter takes calls from it that nobody sees to yet.
+    // Checked here because the child could not report it: the filter stops its calls, and no tracer handles
+    // them yet.
     if !is_there(Path::new(command.get_program())) {
         return Err(io::ErrorKind::NotFound.into());
     }
@@ -123,7 +127,7 @@ fn is_there(program: &Path) -> bool {
             && std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Follows the program and all that it starts until all have ended.
+/// Follows the program and all processes that it starts until all have ended.
 fn trace(
     leader: pid_t,
     folder: PathBuf,
@@ -132,7 +136,7 @@ fn trace(
 ) -> io::Result<Vec<Event>> {
     let mut events = Vec::new();
     let mut files = Files::new(folder);
-    // Each thread with the call that it is in.
+    // Each thread, with the call that it is in.
     let mut threads: HashMap<pid_t, Option<(u64, Asked)>> = HashMap::new();
     let options = libc::PTRACE_O_TRACESECCOMP
         | libc::PTRACE_O_TRACESYSGOOD
@@ -155,7 +159,7 @@ fn trace(
         let is_ending = is_to_end.load(Ordering::Relaxed);
         let (signal, what) = (libc::WSTOPSIG(status), status >> 16);
         if what == libc::PTRACE_EVENT_SECCOMP && is_ending {
-            // It does not come to that.
+            // The thread stays stopped before the call until it is killed.
         } else if what == libc::PTRACE_EVENT_SECCOMP {
             let Some(info) = call_info(thread)? else { continue };
             // SAFETY: at this stop the kernel fills in this member.
@@ -180,7 +184,8 @@ fn trace(
         }
         if is_ending && threads.values().all(Option::is_none) {
             for thread in threads.keys() {
-                // SAFETY: sends a signal to a thread that is not forgotten before this one has heard of its end, and to its process.
+                // SAFETY: sends a signal to a thread, and to its process. The thread is not forgotten before
+                // this one has been told of its end.
                 unsafe { libc::kill(*thread, libc::SIGKILL) };
             }
         }
@@ -188,7 +193,7 @@ fn trace(
     Ok(events)
 }
 
-/// Lets a thread go on. It may have been killed meanwhile, which `wait_for` will tell.
+/// Lets a thread continue. If it was killed meanwhile, `wait_for` will report that.
 fn go_on(how: c_uint, thread: pid_t, signal: usize) {
     let _ = ptrace(how, thread, 0, signal);
 }
@@ -211,7 +216,7 @@ pub(crate) fn wait_for(which: pid_t) -> io::Result<Option<(pid_t, c_int)>> {
     }
 }
 
-/// What call a stopped thread is in.
+/// The call that a stopped thread is in.
 fn call_info(thread: pid_t) -> io::Result<Option<libc::ptrace_syscall_info>> {
     let mut info = MaybeUninit::<libc::ptrace_syscall_info>::zeroed();
     let bytes = size_of::<libc::ptrace_syscall_info>();
@@ -225,7 +230,8 @@ fn call_info(thread: pid_t) -> io::Result<Option<libc::ptrace_syscall_info>> {
 
 pub(crate) fn ptrace(request: c_uint, thread: pid_t, address: usize, data: usize) -> io::Result<()> {
     let (address, data) = (ptr::without_provenance_mut::<c_void>(address), data as *mut c_void);
-    // SAFETY: `data` is a number, or leads to a structure of the length that `address` says and that lives for the call.
+    // SAFETY: `data` is a number, or leads to a structure of the length that `address` says and that lives
+    // for the call.
     let result = unsafe { libc::ptrace(request, thread, address, data) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Real programs are recorded: this test's own binary, whose calls do not go through the C library, and a shell.
+//! Records real programs: this test's own binary, whose calls do not go through the C library, and a shell.
 
 use std::fs::{self, File};
 use std::io::{IoSlice, Write};
@@ -10,9 +10,10 @@ use powerlog::{Bytes, Disk, Event, Halt, Promise, Recording, What};
 use rustix::io::ReadWriteFlags;
 use scratch::Scratch;
 
-/// Tells this binary, in its environment, to be the program that is recorded, and where.
+/// The environment variable that makes this binary the recorded program, and names its folder.
 const FOLDER: &str = "POWERLOG_TEST_FOLDER";
-/// The same for the program of which a thread is stopped.
+/// The environment variable that makes this binary the program of which a thread is stopped, and names its
+/// folder.
 const HALT_FOLDER: &str = "POWERLOG_TEST_HALT_FOLDER";
 
 fn record(test: &str, make: impl FnOnce(&Path) -> Command) -> (Scratch, Vec<What>) {
@@ -32,7 +33,8 @@ fn record(test: &str, make: impl FnOnce(&Path) -> Command) -> (Scratch, Vec<What
     (scratch, events.into_iter().map(|Event { what, .. }| what).collect())
 }
 
-/// What is recorded of this binary: system calls of rustix, which has none through the C library, and of another thread.
+/// The calls of this binary that are recorded: those of rustix, which do not go through the C library, and
+/// those of another thread.
 fn be_recorded(folder: &Path) {
     let file = File::create(folder.join("log")).expect("files can be written");
     rustix::io::pwritev2(&file, &[IoSlice::new(b"ab"), IoSlice::new(b"cd")], 2, ReadWriteFlags::DSYNC)
@@ -113,7 +115,8 @@ fn a_program_that_is_not_there_is_an_error() {
     }
 }
 
-/// One thread stands still, and the others continue; it continues, too, when it is let go, and can be killed meanwhile.
+/// One thread stands still while the others continue. It continues when it is let go, and can be killed while
+/// it stands still.
 #[test]
 fn one_thread_is_stopped_and_let_go() {
     if let Some(folder) = std::env::var_os(HALT_FOLDER) {
@@ -152,7 +155,7 @@ fn one_thread_is_stopped_and_let_go() {
     program.wait().expect("it is our child");
 }
 
-/// Two threads that make files longer, for ever.
+/// Two threads that extend files for ever.
 fn count_up(folder: &Path) {
     std::thread::scope(|scope| {
         for name in ["halted", "free"] {

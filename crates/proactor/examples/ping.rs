@@ -1,6 +1,8 @@
-//! A minimal load generator: PINGs over many connections, with a fixed number in flight on each, for one second.
+//! A minimal load generator: PINGs over many connections, with a fixed number in flight on each, for one
+//! second.
 //!
-//! `cargo run --release -p proactor --example ping -- PORT CONNECTIONS IN_FLIGHT`; prints requests per second.
+//! `cargo run --release -p proactor --example ping -- PORT CONNECTIONS IN_FLIGHT`; prints requests per
+//! second.
 
 use std::net::TcpStream;
 use std::time::Duration;

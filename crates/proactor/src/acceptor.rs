@@ -1,11 +1,11 @@
-//! When a driver may accept connections, and what it does when the process has no descriptors left.
+//! Decides when a driver may accept connections, and copes with a process that has no descriptors left.
 //!
-//! Running out of descriptors is logged once per episode, and accepting pauses for a tenth of a second, because a
-//! listener with a waiting connection would otherwise report itself forever. The waiting connections stay in the
-//! kernel's backlog.
+//! Running out of descriptors is logged once per episode, and accepting pauses for a tenth of a second,
+//! because a listener with a waiting connection would otherwise report itself forever. The waiting
+//! connections stay in the kernel's backlog.
 //!
-//! A listener that was stopped from another thread ([`Stop`](crate::Stop)) reports that at the next accept: then it is
-//! dropped, and its number may be reused.
+//! A listener that was stopped from another thread ([`Stop`](crate::Stop)) reports that at the next accept:
+//! then it is dropped, and its number may be reused.
 
 use std::io;
 

@@ -1,8 +1,8 @@
 //! On which processors threads may run, and how many of them this process gets.
 //!
-//! The set of allowed processors is what `taskset` or a container's CPU set left. A CPU quota of a control group
-//! (cgroup v1 and v2) takes away time rather than processors: more threads than it pays for only get in each other's
-//! way. The standard library knows both.
+//! The set of allowed processors is the one that `taskset` or a container's CPU set left. A CPU quota of a
+//! control group (cgroup v1 and v2) takes away time rather than processors: more threads than it pays for
+//! only get in each other's way. The standard library knows both.
 
 use std::num::NonZero;
 use std::sync::OnceLock;
@@ -16,8 +16,8 @@ const USER_HZ: u64 = 100;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CpuSet(Vec<usize>);
 
-/// The processors that this process may use. Determined once: a thread that is confined to some of them would see only
-/// those.
+/// The processors that this process may use. Determined once: a thread that is confined to some of them would
+/// see only those.
 pub fn allowed_cpus() -> &'static CpuSet {
     static ALLOWED: OnceLock<CpuSet> = OnceLock::new();
     ALLOWED.get_or_init(|| {
@@ -26,8 +26,8 @@ pub fn allowed_cpus() -> &'static CpuSet {
     })
 }
 
-/// The number of processors for which this process gets time: all that it may use, or fewer if its control groups limit
-/// the time. At least 1; determined once.
+/// The number of processors for which this process gets time: all that it may use, or fewer if its control
+/// groups limit the time. At least 1; determined once.
 pub fn cpu_quota() -> usize {
     static QUOTA: OnceLock<usize> = OnceLock::new();
     *QUOTA.get_or_init(|| {
@@ -37,8 +37,8 @@ pub fn cpu_quota() -> usize {
 }
 
 impl CpuSet {
-    /// The processors in a list in Redis' form: numbers and ranges separated by commas; `a-b:n` is every n-th of a
-    /// range.
+    /// The processors in a list in Redis' form: numbers and ranges separated by commas; `a-b:n` is every n-th
+    /// of a range.
     pub fn parse(list: &str) -> Option<CpuSet> {
         let mut cpus = Vec::new();
         for item in list.split(',') {
@@ -77,15 +77,15 @@ impl CpuSet {
         CpuSet(cpu.into_iter().collect())
     }
 
-    /// The total time for which these have been idle since the machine started; `None` if the system does not report
-    /// it.
+    /// The total time for which these have been idle since the machine started; `None` if the system does not
+    /// report it.
     pub fn idle_ns(&self) -> Option<u64> {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
         Some(self.idle_ticks(&text)? * (1_000_000_000 / USER_HZ))
     }
 
-    /// Computes that from the system's text: a line for each processor, with its name and the time in each state.
-    /// Low-priority work counts as idle, because it gives way.
+    /// Computes that from the system's text: a line for each processor, with its name and the time in each
+    /// state. Low-priority work counts as idle, because it gives way.
     fn idle_ticks(&self, stat: &str) -> Option<u64> {
         let mut ticks = None;
         for line in stat.lines() {

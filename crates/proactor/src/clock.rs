@@ -1,8 +1,8 @@
 //! The only clock.
 //!
-//! Real time comes from the operating system (wall clock) and from the processor's counter (durations). Simulated time
-//! comes from the simulated network, which alone advances it. All other code asks this clock, so all of it can be
-//! simulated.
+//! Real time comes from the operating system (wall clock) and from the processor's counter (durations).
+//! Simulated time comes from the simulated network, which alone advances it. All other code asks this clock,
+//! so all of it can be simulated.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -27,8 +27,8 @@ const READ_APART_MS: u64 = 100;
 const READ_AGAIN_MAX: usize = 10;
 
 impl Clock {
-    /// The machine's clock, the same for the whole process. The first call measures the processor's counter and may
-    /// take some milliseconds.
+    /// The machine's clock, the same for the whole process. The first call measures the processor's counter
+    /// and may take some milliseconds.
     pub fn real() -> Clock {
         static FIRST: OnceLock<Clock> = OnceLock::new();
         let first = || {
@@ -61,8 +61,8 @@ impl Clock {
         self.now_us() / 1_000
     }
 
-    /// Milliseconds since 1970, as if nobody had set the machine's clock since this one was created; never jumps or
-    /// runs backwards.
+    /// Milliseconds since 1970, as if the machine's clock had not been set since this one was created; never
+    /// jumps or runs backwards.
     pub fn steady_ms(&self) -> u64 {
         match &self.0 {
             Source::Real { start_unix_ms, .. } => start_unix_ms + self.monotonic_ms(),
@@ -70,8 +70,9 @@ impl Clock {
         }
     }
 
-    /// [`now_ms`](Self::now_ms) and [`steady_ms`](Self::steady_ms) of the same moment. A thread that is interrupted between the two
-    /// reads them again, or it would look as if somebody had set the machine's clock.
+    /// [`now_ms`](Self::now_ms) and [`steady_ms`](Self::steady_ms) of the same moment. A thread that is
+    /// interrupted between the two reads them again; otherwise it would look as if the machine's clock had
+    /// been set.
     pub fn both_ms(&self) -> (i64, i64) {
         let mut steady_ms = self.steady_ms();
         let mut now_ms = self.now_ms();
@@ -121,8 +122,8 @@ impl Clock {
         self.monotonic_ns() / 1_000_000
     }
 
-    /// The processor's counter: the cheapest way to take many timings. [`ticks_to_ns`](Clock::ticks_to_ns) converts
-    /// differences.
+    /// The processor's counter: the cheapest way to take many timings. [`ticks_to_ns`](Clock::ticks_to_ns)
+    /// converts differences.
     pub fn ticks(&self) -> u64 {
         match &self.0 {
             Source::Real { counter, .. } => counter.raw(),

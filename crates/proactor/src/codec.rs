@@ -1,6 +1,7 @@
 //! Transforms a connection's bytes on their way in and out, for example for TLS.
 //!
-//! A [`Codec`] does no I/O. The connection passes it the bytes from the socket, and asks it for the bytes to send:
+//! A [`Codec`] does no I/O. The connection passes it the bytes from the socket, and asks it for the bytes to
+//! send:
 //!
 //! ```text
 //!   socket ──▶ receive(wire) ──▶ plain bytes, to the input        ┐ partial frames stay
@@ -10,13 +11,13 @@
 //!   socket ◀── finish() ◀──────── the connection closes and all output is sent
 //! ```
 //!
-//! rustls fits as it is: `receive` is `read_tls`, `process_new_packets` and the reader; `send` is the writer and `write_tls`;
-//! `finish` is `send_close_notify`.
+//! rustls fits as it is: `receive` is `read_tls`, `process_new_packets` and the reader; `send` is the writer
+//! and `write_tls`; `finish` is `send_close_notify`.
 //!
-//! Bounds: plain bytes are encoded only as far as they may be on their way to the socket (`SEND_BYTES_MAX`, plus one
-//! piece). So a slow reader has plain output waiting, which may be shared, and which limits count. A peer gets
-//! [`HANDSHAKE_BYTES_MAX`] for its handshake. A codec keeps less than a frame of received bytes, and reports how much
-//! memory it has.
+//! Bounds: plain bytes are encoded only as far as they may be on their way to the socket (`SEND_BYTES_MAX`,
+//! plus one piece). So a slow reader has plain output waiting, which may be shared, and which limits count. A
+//! peer gets [`HANDSHAKE_BYTES_MAX`] for its handshake. A codec keeps less than a frame of received bytes,
+//! and reports how much memory it has.
 //!
 //! A connection without a codec has no cost from all this, see `connection`.
 
@@ -39,7 +40,8 @@ pub trait Codec: Debug + Send {
     /// Decodes all bytes in `wire`, and appends the plain bytes to `plain`.
     ///
     /// # Errors
-    /// If the peer violates the protocol. What `send` then still returns is the last thing that is sent.
+    /// If the peer violates the protocol. The caller sends the bytes that `send` then still returns, and
+    /// nothing after them.
     fn receive(&mut self, wire: &[u8], plain: &mut InputBuffer) -> Result<Heard, io::ErrorKind>;
 
     /// Whether plain bytes can be sent, because the handshake is complete.
@@ -48,11 +50,11 @@ pub trait Codec: Debug + Send {
     /// Whether it has bytes of its own to send: a step of the handshake, an alert.
     fn has_words(&self) -> bool;
 
-    /// Appends to `wire` its own bytes to send, then the encoded `plain`, which has at most [`PLAIN_BYTES_MAX`] bytes, and
-    /// none unless the codec is ready. Keeps nothing.
+    /// Appends to `wire` its own bytes to send, then the encoded `plain`, which has at most
+    /// [`PLAIN_BYTES_MAX`] bytes, and none unless the codec is ready. Keeps nothing.
     fn send(&mut self, plain: &[u8], wire: &mut Vec<u8>);
 
-    /// Appends a goodbye to `wire`. Nothing is sent after it.
+    /// Appends a goodbye to `wire`. The caller sends nothing after it.
     fn finish(&mut self, wire: &mut Vec<u8>);
 
     /// The error if the peer's bytes end without its goodbye; `None` if that is no error.

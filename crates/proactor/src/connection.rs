@@ -1,13 +1,13 @@
-//! One connection: everything about it that does not depend on how bytes are moved. `connections` has the table of
-//! them.
+//! One connection: all of its state that does not depend on how bytes are moved. `connections` has the table
+//! of them.
 //!
 //! ```text
 //!   kernel ──▶ (codec) ──▶ input ──▶ server ──▶ output ──▶ (codec) ──▶ sending ──▶ kernel
 //!                                               holds in it ▲ stop what may not leave yet
 //! ```
 //!
-//! Everything unusual about a connection is one byte, [`Care`]. So an ordinary connection tests it once on its way in
-//! and once on its way out, and a codec costs nothing where there is none.
+//! Everything unusual about a connection is one byte, [`Care`]. So an ordinary connection tests it once on
+//! its way in and once on its way out, and connections without a codec do not pay for codecs.
 
 use std::io;
 
@@ -18,14 +18,14 @@ use crate::input::InputBuffer;
 use crate::pool::BufferPool;
 use crate::sending::Sending;
 
-/// Memory that the output of an idle connection keeps. A connection that waits, such as a blocked client's, did not
-/// need the memory that it was lent.
+/// Memory that the output of an idle connection keeps. A connection that waits, such as a blocked client's,
+/// did not need the memory that it was lent.
 const IDLE_OUTPUT_BYTES_MAX: usize = 1024;
 
 /// The part of a connection that the server takes out while it runs the connection's commands.
 #[derive(Debug, Default)]
 pub struct Io {
-    /// Received bytes. What is left when it is put back is kept.
+    /// Received bytes. Those that remain when it is put back are kept.
     pub input: InputBuffer,
     /// Replies to send.
     pub output: Output,
@@ -61,14 +61,15 @@ pub(crate) enum State {
     Open,
     /// Closed by the server; output is still being sent.
     Flushing,
-    /// Everything is sent and the peer has been told. Its goodbye is awaited, and what it still sends is discarded.
+    /// Everything is sent and the peer has been told. The driver waits for the peer's goodbye, and discards
+    /// further input.
     Draining,
-    /// Nothing is sent or received; the slot is freed once the kernel lets go.
+    /// No bytes are sent or received; the slot is freed once the kernel lets go.
     Dead,
 }
 
 bitflags::bitflags! {
-    /// What is unusual about a connection.
+    /// The unusual states of a connection.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Care: u8 {
         /// Input is not reported.
@@ -135,7 +136,8 @@ impl<L> Connection<L> {
         }
     }
 
-    /// The same connection with another driver's part; returns this driver's part as well.
+    /// Replaces this driver's part of the connection by another driver's, and returns this driver's part as
+    /// well.
     pub(crate) fn relink<M>(self, link: M) -> (Connection<M>, L) {
         let connection = Connection {
             link,
@@ -241,7 +243,7 @@ impl<L> Connection<L> {
         }
     }
 
-    // What only a connection with a codec does.
+    // Operations of connections with a codec.
 
     /// Decodes received bytes.
     pub(crate) fn decode(&mut self, wire: &[u8]) -> Result<Heard, io::ErrorKind> {
@@ -253,8 +255,8 @@ impl<L> Connection<L> {
         }
     }
 
-    /// Whether something can be sent now that could not before these bytes arrived: output of the codec, or output that
-    /// waited for the end of the handshake.
+    /// Whether something can be sent now that could not before these bytes arrived: output of the codec, or
+    /// output that waited for the end of the handshake.
     pub(crate) fn has_to_answer(&self) -> bool {
         let has_output = !self.output.is_empty() || self.state == State::Flushing;
         self.coded.as_ref().is_some_and(|coded| coded.has_to_answer(has_output))

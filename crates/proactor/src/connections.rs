@@ -1,17 +1,18 @@
 //! The table of one driver's connections: everything about them that does not depend on how bytes are moved.
 //!
-//! Slots are dense and reused. A name ([`ConnId`]) is a slot and the generation of its occupant. An occupant leaves in
-//! two steps: when the server closes it, its name stops working; when nothing of it is left in the kernel, the slot is
-//! freed and the generation increases. `L` is the driver's own part (a descriptor, what is armed).
+//! Slots are dense and reused. A name ([`ConnId`]) is a slot and the generation of its occupant. An occupant
+//! leaves in two steps: when the server closes it, its name stops working; when nothing of it is left in the
+//! kernel, the slot is freed and the generation increases. `L` is the driver's own part (a descriptor, what
+//! is armed).
 //!
 //! ```text
 //!   kernel ──▶ input ──take_io──▶ server ──put_io──▶ output ──▶ sending ──▶ kernel
 //!                                 output_mut ────────▲ (marks dirty; flushed when the next turn begins)
 //! ```
 //!
-//! Invariants: a dirty connection's slot is in `dirty` (it may also be there for an earlier occupant: flushing a clean
-//! connection does nothing); `Data` is reported at most once per connection and turn, `Closed` once; the input of a
-//! closing connection stays empty.
+//! Invariants: a dirty connection's slot is in `dirty` (it may also be there for an earlier occupant:
+//! flushing a clean connection does nothing); `Data` is reported at most once per connection and turn,
+//! `Closed` once; the input of a closing connection stays empty.
 
 use std::collections::VecDeque;
 use std::io;
@@ -62,8 +63,8 @@ pub(crate) struct Connections<L> {
     lost: RangeInclusive<u64>,
     /// Connections whose output waits for a slice, with that slice.
     holding: Vec<(u64, ConnId)>,
-    /// Whether the list above has grown in this turn: the server has to know which slices are awaited before the thread
-    /// sleeps.
+    /// Whether the list above has grown in this turn: the server has to know which slices are awaited before
+    /// the thread sleeps.
     pub(crate) is_held_anew: bool,
     pub(crate) pool: BufferPool,
     pub(crate) turn: u64,
@@ -183,8 +184,8 @@ impl<L> Connections<L> {
         }
     }
 
-    /// Whether a detaching connection can be reported, because it has nothing left to send. `is_free` says the same of
-    /// its link.
+    /// Whether a detaching connection can be reported, because it has nothing left to send. `is_free` tells
+    /// whether its link has nothing left in the kernel.
     #[inline]
     pub(crate) fn has_detached(&mut self, is_free: impl Fn(&L) -> bool) -> bool {
         !self.detaching.is_empty() && self.find_detached(&is_free).is_some()
@@ -230,9 +231,10 @@ impl<L> Connections<L> {
         id
     }
 
-    // What the server does.
+    // Operations of the server.
 
-    /// Passes the connection's bytes through `codec` from now on. Nothing has been received or sent yet.
+    /// Passes the connection's bytes through `codec` from now on. The connection must not have received or
+    /// sent any yet.
     pub(crate) fn encode(&mut self, id: ConnId, codec: Box<dyn Codec>) {
         let Some(connection) = self.open(id) else { return };
         connection.care.insert(Care::CODED);
@@ -390,7 +392,7 @@ impl<L> Connections<L> {
         true
     }
 
-    // What the driver does.
+    // Operations of the driver.
 
     pub(crate) fn begin_turn(&mut self) {
         self.turn += 1;
@@ -445,8 +447,8 @@ impl<L> Connections<L> {
         is_done
     }
 
-    /// Processes output of which nothing could be sent, because it is held or the codec does not accept it yet. True if
-    /// there is something to send now.
+    /// Checks output again that could not be sent, because it is held or the codec does not accept it yet.
+    /// True if there is something to send now.
     #[cold]
     pub(crate) fn is_freed(&mut self, slot: u32) -> bool {
         let (released, lost, id) = (self.released, self.lost.clone(), self.name(slot));
@@ -467,8 +469,8 @@ impl<L> Connections<L> {
         }
     }
 
-    /// Appends received bytes and reports them. False if the driver should check again whether to read: a paused
-    /// connection has enough, or the peer has ended.
+    /// Appends received bytes and reports them. False if the driver should check again whether to read: a
+    /// paused connection has enough, or the peer has ended.
     #[inline]
     pub(crate) fn received(&mut self, slot: u32, bytes: &[u8], events: &mut Vec<Event>) -> bool {
         let conn = self.name(slot);
@@ -486,7 +488,8 @@ impl<L> Connections<L> {
         true
     }
 
-    /// Does the same for a connection that is paused or closing, or has a codec.
+    /// Appends received bytes like [`received`](Self::received), for a connection that is paused or closing,
+    /// or has a codec.
     #[cold]
     fn received_with_care(&mut self, slot: u32, bytes: &[u8], events: &mut Vec<Event>) -> bool {
         let conn = self.name(slot);
@@ -531,7 +534,7 @@ impl<L> Connections<L> {
         }
     }
 
-    /// The peer violates the codec's protocol: only what the codec has to say about that is still sent.
+    /// The peer violates the codec's protocol: only the codec's answer to that is still sent.
     fn failed(&mut self, slot: u32, error: io::ErrorKind, events: &mut Vec<Event>) {
         let conn = self.name(slot);
         let Some(connection) = self.occupant(slot) else { return };
@@ -547,7 +550,8 @@ impl<L> Connections<L> {
         self.open(id).is_some_and(|connection| connection.has_failed() && !connection.is_broken())
     }
 
-    /// Whether to read from the socket: not after the peer has ended, nor when a paused connection has enough.
+    /// Whether to read from the socket: not after the peer has ended, nor when a paused connection has
+    /// enough.
     pub(crate) fn wants_input(&mut self, slot: u32) -> bool {
         let max = self.limits.paused_input_bytes_max;
         self.occupant(slot).is_some_and(|connection| {
@@ -557,7 +561,8 @@ impl<L> Connections<L> {
         })
     }
 
-    /// Records that the peer will send nothing more, and reports that once. After an error nothing is sent either.
+    /// Records that the peer will send nothing more, and reports that once. After an error nothing is sent
+    /// either.
     pub(crate) fn ended(&mut self, slot: u32, error: Option<io::ErrorKind>, events: &mut Vec<Event>) {
         let conn = self.name(slot);
         let Some(connection) = self.occupant(slot) else { return };
@@ -572,8 +577,8 @@ impl<L> Connections<L> {
         }
     }
 
-    /// Takes one connection that was resumed since the last turn and reports the input that arrived during its pause.
-    /// The driver resumes reading.
+    /// Takes one connection that was resumed since the last turn and reports the input that arrived during
+    /// its pause. The driver resumes reading.
     pub(crate) fn take_resumed(&mut self, events: &mut Vec<Event>) -> Option<u32> {
         let turn = self.turn;
         while let Some(conn) = self.resumed.pop() {
@@ -600,8 +605,8 @@ impl<L> Connections<L> {
         None
     }
 
-    /// A closing connection whose deadline has passed. Held output is not the peer's fault: such a connection gets the
-    /// whole time again, also after the output is released.
+    /// A closing connection whose deadline has passed. Held output is not the peer's fault: such a connection
+    /// gets the whole time again, also after the output is released.
     #[inline]
     pub(crate) fn take_overdue(&mut self, now_ns: u64) -> Option<u32> {
         if self.closing.is_empty() { None } else { self.take_overdue_of(now_ns) }

@@ -1,7 +1,7 @@
-//! One thread's connections, however bytes are moved.
+//! One thread's connections, independent of how bytes are moved.
 //!
-//! A turn sends what was queued, waits, and reports what arrived. The server then takes out a connection's [`Io`], runs its
-//! commands and puts it back:
+//! A turn sends queued output, waits, and reports what arrived. The server then takes out a connection's
+//! [`Io`], runs its commands and puts it back:
 //!
 //! ```text
 //!   loop {
@@ -13,8 +13,8 @@
 //!   }
 //! ```
 //!
-//! Everything queued during one pass of this loop is sent at the start of the next turn, with at most one system call per
-//! connection (none with io_uring). Most of the throughput of pipelined load comes from that.
+//! Everything queued during one pass of this loop is sent at the start of the next turn, with at most one
+//! system call per connection (none with io_uring). Most of the throughput of pipelined load comes from that.
 //!
 //! A driver belongs to one thread. Other threads reach it through [`Inbox`](crate::Inbox) and [`Waker`].
 
@@ -130,9 +130,9 @@ impl Driver {
         conn
     }
 
-    /// Begins to detach a connection, to move it to another driver. Its input is no longer reported. When all its
-    /// output is sent and nothing of it is left in the kernel, a turn reports [`Event::Detached`]. What the peer sends
-    /// meanwhile is kept for the other driver; its end is reported as usual.
+    /// Begins to detach a connection, to move it to another driver. Its input is no longer reported. When all
+    /// its output is sent and the kernel has let go of it, a turn reports [`Event::Detached`]. Input that
+    /// arrives meanwhile is kept for the other driver; the end of input is reported as usual.
     pub fn detach(&mut self, conn: ConnId) {
         each!(self, inner => inner.detach(conn));
     }
@@ -142,8 +142,8 @@ impl Driver {
         each!(self, inner => inner.connections().end_detaching(conn));
     }
 
-    /// Takes out a connection that was reported as detached. Its name stops working. `None` if it is gone, or has output
-    /// again: then it is still being detached, but will not be reported again.
+    /// Takes out a connection that was reported as detached. Its name stops working. `None` if it is gone, or
+    /// has output again: then it is still being detached, but will not be reported again.
     pub fn take(&mut self, conn: ConnId) -> Option<Detached> {
         let (connection, link) = match self {
             Driver::Uring(inner) => {
@@ -159,7 +159,8 @@ impl Driver {
         Some(Detached { connection: Box::new(connection), link })
     }
 
-    /// Adds a connection that was taken out of another driver. Its received input is reported in the next turn.
+    /// Adds a connection that was taken out of another driver. Its received input is reported in the next
+    /// turn.
     ///
     /// # Panics
     /// If one of the two is simulated and the other is not.
@@ -179,8 +180,9 @@ impl Driver {
         each!(self, inner => inner.thread().polled_ns)
     }
 
-    /// Sends what is queued, waits for events for at most `timeout` (`None`: forever; zero: not at all), and replaces
-    /// `events` by what has happened. A driver that was just busy may poll for a moment before it sleeps.
+    /// Sends queued output, waits for events for at most `timeout` (`None`: forever; zero: not at all), and
+    /// replaces `events` by those that have happened. A driver that was just busy may poll for a moment
+    /// before it sleeps.
     ///
     /// Fails only if the driver itself is broken; errors of single connections are events.
     pub fn turn(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
@@ -191,13 +193,15 @@ impl Driver {
         }
     }
 
-    /// Takes out the connection's input and output, until [`put_io`](Driver::put_io). `None` if the name no longer works.
+    /// Takes out the connection's input and output, until [`put_io`](Driver::put_io). `None` if the name no
+    /// longer works.
     pub fn take_io(&mut self, conn: ConnId) -> Option<Io> {
         each!(self, inner => inner.connections().take_io(conn))
     }
 
-    /// Puts back what [`take_io`](Driver::take_io) returned. Input that arrived meanwhile follows the remaining input;
-    /// output that was appended meanwhile follows the output that is put back. Dropped if the name no longer works.
+    /// Puts back what [`take_io`](Driver::take_io) returned. Input that arrived meanwhile follows the
+    /// remaining input; output that was appended meanwhile follows the output that is put back. Dropped if
+    /// the name no longer works.
     pub fn put_io(&mut self, conn: ConnId, io: Io) {
         each!(self, inner => inner.connections().put_io(conn, io));
     }
@@ -207,8 +211,9 @@ impl Driver {
         each!(self, inner => inner.connections().output_mut(conn))
     }
 
-    /// Lets output that is held for slices up to this one be sent when the next turn begins; see [`Output::hold_from`].
-    /// Before the first call all held output stays. A closing connection also waits for its held output.
+    /// Lets output that is held for slices up to this one be sent when the next turn begins; see
+    /// [`Output::hold_from`]. Before the first call all held output stays. A closing connection also waits
+    /// for its held output.
     pub fn release(&mut self, slice: u64) {
         each!(self, inner => inner.connections().release(slice));
     }
@@ -219,14 +224,14 @@ impl Driver {
         each!(self, inner => inner.connections().is_holding())
     }
 
-    /// The lowest slice for which an earlier turn left output unsent. A turn that finds more held output does not
-    /// sleep.
+    /// The lowest slice for which an earlier turn left output unsent. A turn that finds more held output does
+    /// not sleep.
     pub fn held_for(&mut self) -> Option<u64> {
         each!(self, inner => inner.connections().held_for())
     }
 
-    /// From now on output that waits for one of these slices is never sent, whatever is [released](Driver::release),
-    /// because what it reports is undone.
+    /// From now on output that waits for one of these slices is never sent, even if the slice is
+    /// [released](Driver::release), because the changes that it reports are undone.
     pub fn lose(&mut self, slices: RangeInclusive<u64>) {
         each!(self, inner => inner.connections().lose(slices));
     }
@@ -236,8 +241,8 @@ impl Driver {
         self.lose(RangeInclusive::new(1, 0));
     }
 
-    /// The connections with output that an earlier turn left unsent and that waits for a [lost](Driver::lose) slice:
-    /// they have to be closed.
+    /// The connections with output that an earlier turn left unsent and that waits for a [lost](Driver::lose)
+    /// slice: they have to be closed.
     pub fn losers(&mut self) -> Vec<ConnId> {
         each!(self, inner => inner.connections().losers())
     }
@@ -252,8 +257,8 @@ impl Driver {
         each!(self, inner => inner.connections().output_pending_bytes(conn))
     }
 
-    /// The next time the socket takes output of the connection, the turn reports [`Event::Wake`]: for callers that
-    /// write only a limited amount ahead of the socket.
+    /// The next time the socket takes output of the connection, the turn reports [`Event::Wake`]: for callers
+    /// that write only a limited amount ahead of the socket.
     pub fn await_sending(&mut self, conn: ConnId) {
         each!(self, inner => inner.connections().await_sending(conn));
     }
@@ -268,13 +273,13 @@ impl Driver {
         each!(self, inner => inner.connections().usage(conn))
     }
 
-    /// Stops reporting input. Up to [`Config::paused_input_bytes_max`] is still received; after that only a hang-up is
-    /// watched for, which is reported at once.
+    /// Stops reporting input. Up to [`Config::paused_input_bytes_max`] is still received; after that only a
+    /// hang-up is watched for, which is reported at once.
     pub fn pause_reading(&mut self, conn: ConnId) {
         each!(self, inner => inner.connections().pause_reading(conn));
     }
 
-    /// Reports input again; the next turn begins with what arrived during the pause.
+    /// Reports input again; the next turn begins with the input that arrived during the pause.
     pub fn resume_reading(&mut self, conn: ConnId) {
         each!(self, inner => inner.connections().resume_reading(conn));
     }

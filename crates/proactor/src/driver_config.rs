@@ -21,8 +21,8 @@ pub enum IoChoice {
 pub struct Config {
     /// Which driver to open.
     pub io: IoChoice,
-    /// How long a thread that has just been busy polls before it sleeps, in microseconds; 0: it sleeps at once. This
-    /// is an upper limit: a thread stops polling when that does not pay.
+    /// How long a thread that has just been busy polls before it sleeps, in microseconds; 0: it sleeps at
+    /// once. This is an upper limit: a thread stops polling when that does not pay.
     pub poll_us: u32,
     /// How many input bytes of a paused connection are kept before its socket is no longer read.
     pub paused_input_bytes_max: usize,

@@ -1,8 +1,8 @@
 //! The only source of randomness.
 //!
-//! [`Entropy`] is xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2019), seeded by
-//! the operating system or, in a simulation, by its seed. It is fast, but not for secrets. Those come from
-//! [`Entropy::secret`], which asks the operating system each time unless the run is simulated.
+//! [`Entropy`] is xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2019),
+//! seeded by the operating system or, in a simulation, by its seed. It is fast, but not for secrets. Those
+//! come from [`Entropy::secret`], which asks the operating system each time unless the run is simulated.
 
 use std::io;
 
@@ -62,7 +62,7 @@ impl Entropy {
         self.below(n) == 0
     }
 
-    /// Fills `into` with bytes that nobody can guess (run ids, passwords).
+    /// Fills `into` with unpredictable bytes (run ids, passwords).
     pub fn secret(&mut self, into: &mut [u8]) -> io::Result<()> {
         if !self.is_simulated {
             return sys::random_bytes(into);

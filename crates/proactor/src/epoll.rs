@@ -1,15 +1,17 @@
 //! The driver for kernels that refuse io_uring.
 //!
-//! Level-triggered: what is not read or accepted in this turn is reported again in the next, so a turn can be bounded without
-//! bookkeeping. There is one `recv` per readable connection and turn, into one buffer that stays in the processor's cache;
-//! from there the bytes are appended to the connection's input. Output is written when a turn begins, and only a full socket
-//! is watched for room. The eventfd is watched for edges and never read.
+//! Level-triggered: input and connections that are not taken in this turn are reported again in the next, so
+//! a turn can be bounded without bookkeeping. There is one `recv` per readable connection and turn, into one
+//! buffer that stays in the processor's cache; from there the bytes are appended to the connection's input.
+//! Output is written when a turn begins, and only a full socket is watched for room. The eventfd is watched
+//! for edges and never read.
 //!
-//! `epoll_event.u64` is the connection's name (generation above slot). Generation `u32::MAX` is for everything else: the
-//! listeners, by number, and the bell. Stale events of a batch are recognized by their generation.
+//! `epoll_event.u64` is the connection's name (generation above slot). Generation `u32::MAX` is for
+//! everything else: the listeners, by number, and the bell. Stale events of a batch are recognized by their
+//! generation.
 //!
-//! Invariant: what the kernel watches equals `Socket::interest`. A broken connection is not watched at all, because EPOLLHUP
-//! and EPOLLERR cannot be switched off.
+//! Invariant: the kernel watches exactly `Socket::interest`. A broken connection is not watched at all,
+//! because EPOLLHUP and EPOLLERR cannot be switched off.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -147,7 +149,7 @@ impl EpollDriver {
             CloseMode::AfterFlush => {
                 let now_ns = self.thread.clock.monotonic_ns();
                 if self.connections.begin_close(id, now_ns) {
-                    // What the peer still sends is discarded, but its end has to be noticed.
+                    // Input is discarded from here on, but its end has to be noticed.
                     self.watch(id.slot);
                 }
             }
@@ -162,7 +164,7 @@ impl EpollDriver {
         }
     }
 
-    /// Tells the kernel what to watch for, if that has changed.
+    /// Tells the kernel which events to watch for, if they have changed.
     fn watch(&mut self, slot: u32) {
         let id = self.connections.name(slot);
         let Some(connection) = self.connections.occupant(slot) else { return };
@@ -193,7 +195,8 @@ impl EpollDriver {
                     connection.link.interest = wanted;
                 }
             }
-            // Only a kernel without memory refuses. A connection that cannot be watched would hang for ever, so it is ended.
+            // Only a kernel without memory refuses. A connection that cannot be watched would hang for ever,
+            // so it is ended.
             Err(error) => {
                 tracing::warn!(%error, "cannot watch a connection; it is closed");
                 if let Some(connection) = self.connections.occupant(slot) {
@@ -304,7 +307,8 @@ impl EpollDriver {
     fn cut(&mut self, slot: u32, events: &mut Vec<Event>) {
         let Some(connection) = self.connections.occupant(slot) else { return };
         let mut probe = [0];
-        // Nobody waits for more data, so this read tells the reason: an error, or zero for a proper end.
+        // No more data are read after this, so this read only tells the reason: an error, or zero for a
+        // proper end.
         let error = match sys::receive(connection.link.kernel.fd.as_fd(), &mut probe) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => error.kind(),
             Ok(_) | Err(_) => io::ErrorKind::BrokenPipe,

@@ -1,5 +1,5 @@
-//! Errands: work besides a server's threads that has to wait for the disk or for other machines. Each errand has a
-//! thread of its own. In a simulation, its steps are interleaved with everything else.
+//! Errands: work besides a server's threads that has to wait for the disk or for other machines. Each errand
+//! has a thread of its own. In a simulation, its steps are interleaved with everything else.
 
 use std::collections::VecDeque;
 use std::io;

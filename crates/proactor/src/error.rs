@@ -1,7 +1,7 @@
-//! What can go wrong between this crate and the operating system before a connection exists.
+//! Errors of the operating system before a connection exists.
 //!
-//! Texts name the address or the path and say what to do about it: operators see them when a server does not start.
-//! Errors of one connection are not here; they arrive as [`Event::Closed`](crate::Event::Closed).
+//! Texts name the address or the path and say what to do about it: operators see them when a server does not
+//! start. Errors of one connection are not here; they arrive as [`Event::Closed`](crate::Event::Closed).
 
 use std::io;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub enum Error {
     UnixPathInUse {
         /// The path.
         path: PathBuf,
-        /// What is in the way.
+        /// The obstacle.
         why: &'static str,
     },
     /// Any other failure to listen.

@@ -1,4 +1,4 @@
-//! What a turn reports, and the names that identify connections.
+//! The events that a turn reports, and the names that identify connections.
 
 use std::io;
 
@@ -12,8 +12,8 @@ pub struct ConnId {
 }
 
 impl ConnId {
-    /// The slot in the driver's table: dense from 0, reused by later connections. Usable as an index of tables beside
-    /// the driver.
+    /// The slot in the driver's table: dense from 0, reused by later connections. Usable as an index of
+    /// tables beside the driver.
     pub fn slot(self) -> usize {
         self.slot as usize
     }
@@ -34,11 +34,11 @@ impl ConnId {
     }
 }
 
-/// What a turn reports.
+/// An event that a turn reports.
 #[derive(Debug)]
 pub enum Event {
-    /// A client connected. The socket belongs to no driver until one, on this or another thread, adopts it. Dropping it
-    /// closes it.
+    /// A client connected. The socket belongs to no driver until one, on this or another thread, adopts it.
+    /// Dropping it closes it.
     Accepted {
         /// The new socket.
         socket: Socket,
@@ -50,8 +50,9 @@ pub enum Event {
         /// Which connection.
         conn: ConnId,
     },
-    /// The peer will send nothing more: it has finished (no error), or the connection broke. Reported once, after all its
-    /// data. The connection stays until the server closes it, and can still be written to if there was no error.
+    /// The peer will send nothing more: it has finished (no error), or the connection broke. Reported once,
+    /// after all its data. The connection stays until the server closes it, and can still be written to if
+    /// there was no error.
     Closed {
         /// Which connection.
         conn: ConnId,
@@ -64,19 +65,19 @@ pub enum Event {
         /// Which connection.
         conn: ConnId,
     },
-    /// Another thread left a notice: check the inboxes. Or output was sent on a connection for which [a report was
-    /// requested](crate::Driver::await_sending).
+    /// Another thread left a notice: check the inboxes. Or output was sent on a connection for which [a
+    /// report was requested](crate::Driver::await_sending).
     Wake,
 }
 
 /// How to end a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseMode {
-    /// Send what is queued, say goodbye, and wait for the peer's goodbye. All this takes at most
+    /// Send queued output, say goodbye, and wait for the peer's goodbye. All this takes at most
     /// [`Config::close_timeout`](crate::Config::close_timeout).
     AfterFlush,
-    /// Drop what is queued and close.
+    /// Drop queued output and close.
     Now,
-    /// Drop what is queued and make the peer see a reset.
+    /// Drop queued output and make the peer see a reset.
     Reset,
 }

@@ -1,19 +1,21 @@
 //! Whether to poll before going to sleep.
 //!
-//! Going to sleep and being woken costs a thread some microseconds, and adds to the latency of the request; polling
-//! costs the time that it takes. So a thread keeps an account of what polling saves. A poll that soon finds something
-//! earns what is left of the price of a sleep; one that takes longer than a sleep is worth costs the difference; one
-//! that finds nothing costs all the time it took. When a thread sleeps at once, the account is updated as if it had
-//! polled. It polls while the account is in credit: an idle thread never does, nor does one whose clients keep it
-//! waiting for longer than a sleep is worth.
+//! Going to sleep and being woken costs a thread some microseconds, and adds to the latency of the request;
+//! polling costs the time that it takes. So a thread keeps an account of the time that polling saves. A poll
+//! that soon finds something earns the price of a sleep, less its own time; one that takes longer than a
+//! sleep is worth costs the difference; one that finds nothing costs all the time it took. When a thread
+//! sleeps at once, the account is updated as if it had polled. The thread polls while the account is in
+//! credit: an idle thread never does, nor does one whose clients keep it waiting for longer than a sleep is
+//! worth.
 
-/// What it costs a thread to sleep and to be woken.
+/// The time that it costs a thread to sleep and to be woken.
 const SLEEP_NS: i64 = 4_000;
 /// The time from an event to the end of the sleep that it ends.
 const WAKING_NS: i64 = 5_000;
 /// The limit of the account in either direction: about ten similar polls or sleeps change the decision.
 const CREDIT_MAX_NS: i64 = 40_000;
-/// If the thread was off its core for this long, that was not a client's turn but another process's time slice.
+/// If the thread was off its core for this long, that was not a client's turn but another process's time
+/// slice.
 const SLICE_NS: u64 = 1_000_000;
 /// How long a thread does not poll after that.
 const REST_NS: u64 = 1_000_000_000;
@@ -21,7 +23,7 @@ const REST_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(crate) struct IdlePolicy {
     poll_ns: u64,
-    /// What polling has saved recently.
+    /// The time that polling has saved recently.
     credit_ns: i64,
     /// No polling before this.
     rest_until_ns: u64,

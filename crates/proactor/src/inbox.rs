@@ -1,18 +1,20 @@
 //! Messages from many threads to one.
 //!
-//! An [`Inbox`] is a stack of linked nodes. Nodes are pushed one by one and only taken all at once, so a node cannot come
-//! back while someone compares against its address (no ABA). The taken stack is reversed, so it keeps each producer's order.
+//! An [`Inbox`] is a stack of linked nodes. Nodes are pushed one by one and only taken all at once, so a node
+//! cannot come back while someone compares against its address (no ABA). The taken stack is reversed, so it
+//! keeps each producer's order.
 //!
 //! ```text
 //!   head ──▶ newest ──▶ … ──▶ oldest ──▶ null        push: compare-and-swap of head      take_all: swap with null
 //! ```
 //!
-//! Nodes are boxes that belong to the caller: a request is sent as a node, the answer is written into it, and the same box
-//! is sent back, so a conversation between two threads allocates nothing. The inbox itself has no bound; a sender bounds
-//! what it has in flight. How the receiver learns of a message is up to the [`waker`](crate::Waker).
+//! Nodes are boxes that belong to the caller: a request is sent as a node, the answer is written into it, and
+//! the same box is sent back, so a conversation between two threads allocates nothing. The inbox itself has
+//! no bound; a sender bounds what it has in flight. How the receiver learns of a message is up to the
+//! [`waker`](crate::Waker).
 //!
-//! Where messages flow one way, their boxes would pile up at one end and run out at the other: threads leave surplus
-//! boxes in [`Spares`], and take them from there.
+//! Where messages flow one way, their boxes would pile up at one end and run out at the other: threads leave
+//! surplus boxes in [`Spares`], and take them from there.
 //!
 //! Invariants: a node is in at most one inbox, because pushing takes the box; every node is returned once.
 
@@ -106,8 +108,8 @@ impl<T: Send> Inbox<T> {
         Inbox { stack: Stack::new(), waker }
     }
 
-    /// Leaves a message. True if the receiver sleeps: then the caller must [`ring`](Inbox::ring), at once, or once at the
-    /// end of its turn for all messages that it has sent.
+    /// Leaves a message. True if the receiver sleeps: then the caller must [`ring`](Inbox::ring), at once, or
+    /// once at the end of its turn for all messages that it has sent.
     #[must_use = "a sleeping receiver stays asleep until someone rings"]
     pub fn push(&self, node: Box<Envelope<T>>) -> bool {
         self.stack.push(node);

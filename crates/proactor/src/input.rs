@@ -1,12 +1,12 @@
 //! Bytes received and not yet consumed.
 //!
-//! A vector with a start: consuming moves the start, and only an append that lacks space moves bytes. An empty buffer
-//! starts at its beginning again.
+//! A vector with a start: consuming moves the start, and only an append that lacks space moves bytes. An
+//! empty buffer starts at its beginning again.
 
 /// Most bytes that one read may return.
 const READ_BYTES: usize = 64 * 1024;
-/// Buffers double up to this size. Larger ones grow by a quarter, so that they take little more than what arrived; from
-/// 4 MiB on this copies nothing (`heap`).
+/// Buffers double up to this size. Larger ones grow by a quarter, so that they take little more than what
+/// arrived; from 4 MiB on this copies nothing (`heap`).
 const DOUBLED_BYTES_MAX: usize = 1 << 20;
 
 /// The input of one connection.
@@ -22,7 +22,7 @@ impl InputBuffer {
         InputBuffer { bytes: Vec::new(), start: 0 }
     }
 
-    /// What has not been consumed.
+    /// The bytes that have not been consumed.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
@@ -63,15 +63,16 @@ impl InputBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Reserves space for some of the `len` bytes that are announced, in proportion to what has arrived. So the buffer
-    /// does not grow with every read, and takes little more memory than the client has sent.
+    /// Reserves space for some of the `len` bytes that are announced, in proportion to what has arrived. So
+    /// the buffer does not grow with every read, and takes little more memory than the client has sent.
     pub fn expect(&mut self, len: usize) {
         if self.bytes.capacity() - self.bytes.len() < len.min(READ_BYTES) {
             self.make_room(len.min(READ_BYTES), len);
         }
     }
 
-    /// Reserves space for `needed` bytes, and for more if more are `announced`. If none are, reserves a likely amount.
+    /// Reserves space for `needed` bytes, and for more if more are `announced`. If none are, reserves a
+    /// likely amount.
     #[inline(never)]
     fn make_room(&mut self, needed: usize, announced: usize) {
         self.bytes.drain(..self.start);

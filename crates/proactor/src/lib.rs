@@ -1,15 +1,15 @@
 //! One thread's loop: drivers, connections, clock, wake-ups; and files.
 //!
-//! The only crate on the data path with system calls, clocks and randomness. A [`Driver`] moves bytes for one thread's
-//! connections, by io_uring or epoll, or by a seeded simulated network, and all three behave alike: one suite of tests
-//! runs over them. Threads talk through an [`Inbox`], woken by a [`Waker`].
+//! The only crate on the data path with system calls, clocks and randomness. A [`Driver`] moves bytes for one
+//! thread's connections, by io_uring or epoll, or by a seeded simulated network, and all three behave alike:
+//! one suite of tests runs over them. Threads talk through an [`Inbox`], woken by a [`Waker`].
 //!
-//! Invariants: no driver is shared between threads; no future, no callback; in steady state nothing is allocated per
-//! request; nothing spins without yielding, and an idle thread sleeps in the kernel.
+//! Invariants: no driver is shared between threads; no future, no callback; in steady state nothing is
+//! allocated per request; nothing spins without yielding, and an idle thread sleeps in the kernel.
 //!
 //! A [`Disk`] is not part of the loop: its calls block, and are for threads that may block.
 //!
-//! Not here: the protocol (`resp`), what a connection means (`server`), what files contain.
+//! Not here: the protocol (`resp`), the meaning of a connection (`server`), the content of files.
 
 mod acceptor;
 mod affinity;

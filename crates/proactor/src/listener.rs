@@ -1,9 +1,9 @@
 //! Sockets that wait for connections.
 //!
-//! A listener is bound before it is given to a driver, so that everything that can fail does so while the server starts,
-//! with an [`Error`] that names the address. TCP listeners reuse addresses that linger from an earlier run, and an IPv6
-//! listener accepts IPv6 only, so that `0.0.0.0` and `::` can share a port. The file of a Unix socket is replaced if nobody
-//! answers on it, and removed with the listener.
+//! A listener is bound before it is given to a driver, so that everything that can fail does so while the
+//! server starts, with an [`Error`] that names the address. TCP listeners reuse addresses that linger from an
+//! earlier run, and an IPv6 listener accepts IPv6 only, so that `0.0.0.0` and `::` can share a port. The file
+//! of a Unix socket is replaced if no process answers on it, and removed with the listener.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, ToSocketAddrs};
@@ -43,7 +43,7 @@ pub(crate) struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // It may be gone already. There is nobody to report the error to.
+        // The file may be gone already, and there is no caller to report an error to.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -53,22 +53,23 @@ impl Drop for SocketFile {
 pub struct Stop(OwnedFd);
 
 impl Stop {
-    /// From now on nobody is accepted, waiting clients are refused, and the address is free at once. The driver notices
-    /// that and drops the listener.
+    /// From now on no client is accepted, waiting clients are refused, and the address is free at once. The
+    /// driver notices that and drops the listener.
     pub fn stop(&self) {
         // One that was stopped before stays stopped.
         let _ = sys::shutdown(self.0.as_fd(), Shutdown::Both);
     }
 }
 
-/// Listens on `address` (an address, a host name, `*` for all of IPv4, `::*` for all of IPv6) and `port` (0: any free one).
+/// Listens on `address` (an address, a host name, `*` for all of IPv4, `::*` for all of IPv6) and `port` (0:
+/// any free one).
 pub fn listen_tcp(address: &str, port: u16, backlog: i32) -> Result<Listener, Error> {
     let is_in_use =
         |bound: &io::Result<_>| matches!(bound, Err(error) if error.kind() == io::ErrorKind::AddrInUse);
     listen_with(address, port, |address| patiently(is_in_use, || bind_tcp(address, backlog)))
 }
 
-/// Does the same without waiting for an address in use.
+/// Listens like [`listen_tcp`], but does not wait for an address in use.
 pub fn listen_tcp_at_once(address: &str, port: u16, backlog: i32) -> Result<Listener, Error> {
     listen_with(address, port, |address| bind_tcp(address, backlog))
 }
@@ -94,8 +95,9 @@ fn listen_with(
     Ok(Listener { link: ListenerLink::Tcp(bound.into()), local })
 }
 
-/// Retries for a moment while an address is in use: the kernel releases the ring of a process, and with it the listening
-/// sockets, a little after the process has ended. So a server can be started as soon as the previous one is gone.
+/// Retries for a moment while an address is in use: the kernel releases the ring of a process, and with it
+/// the listening sockets, a little after the process has ended. So a server can be started as soon as the
+/// previous one is gone.
 fn patiently<T>(is_in_use: impl Fn(&T) -> bool, attempt: impl Fn() -> T) -> T {
     let mut outcome = attempt();
     for number in 0..BIND_TRIES_MAX {

@@ -65,7 +65,7 @@ impl BufferPool {
         }
     }
 
-    /// Frees what was not needed since the last call.
+    /// Frees buffers that were not needed since the last call.
     pub(crate) fn give_back_unused(&mut self) {
         let unused = self.spare.drain(..self.unused_count.min(self.spare.len()));
         self.spare_bytes -= unused.map(|memory| memory.capacity()).sum::<usize>();
@@ -79,7 +79,8 @@ impl BufferPool {
         }
     }
 
-    /// Moves `input`, which lacks space for `needed` more bytes, to the large spare buffer, if that has enough.
+    /// Moves `input`, which lacks space for `needed` more bytes, to the large spare buffer, if that has
+    /// enough.
     #[cold]
     pub(crate) fn enlarge(&mut self, input: &mut InputBuffer, needed: usize) {
         if self.large.capacity() >= input.len() + needed {

@@ -1,8 +1,8 @@
 //! The part of a connection's output that is on its way into the socket.
 //!
-//! Chunks leave the [`Output`] rope, wait here while the kernel takes them, and give their memory back when they are sent.
-//! The kernel may hold pointers into them meanwhile, so a chunk here is neither changed nor moved in memory (the vector
-//! that holds it may be).
+//! Chunks leave the [`Output`] rope, wait here while the kernel takes them, and give their memory back when
+//! they are sent. The kernel may hold pointers into them meanwhile, so a chunk here is neither changed nor
+//! moved in memory (the vector that holds it may be).
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -55,7 +55,7 @@ impl Sending {
         }
     }
 
-    /// What is left to send, if it is in a single chunk.
+    /// The bytes left to send, if they are in a single chunk.
     pub(crate) fn only_slice(&self) -> Option<&[u8]> {
         match (self.chunks.len(), self.chunks.front()) {
             (1, Some(chunk)) => Some(&chunk.as_slice()[self.offset..]),
@@ -63,7 +63,8 @@ impl Sending {
         }
     }
 
-    /// Fills `into` with what is left to send, as far as one system call takes it. Returns the number of slices.
+    /// Fills `into` with the bytes left to send, as far as one system call takes them. Returns the number of
+    /// slices.
     pub(crate) fn slices<'a>(&'a self, into: &mut [IoSlice<'a>; SEND_CHUNKS_MAX]) -> usize {
         let mut skip = self.offset;
         let mut count = 0;

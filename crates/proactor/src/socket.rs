@@ -1,7 +1,7 @@
 //! A connected socket that no driver has adopted yet.
 //!
-//! It can be sent to the thread that will serve it. Dropping it closes it. It has the addresses as text, because the
-//! system calls for them are made only once, here, and everything that shows a client needs them.
+//! It can be sent to the thread that will serve it. Dropping it closes it. It has the addresses as text,
+//! because the system calls for them are made only once, here, and everything that shows a client needs them.
 
 use std::io;
 use std::net::TcpStream;
@@ -26,8 +26,8 @@ pub(crate) enum Link {
     Simulated(Endpoint),
 }
 
-/// A socket of the kernel. Its kind moves with it through all drivers, because asking the kernel would take a system
-/// call.
+/// A socket of the kernel. Its kind moves with it through all drivers, because asking the kernel would take a
+/// system call.
 #[derive(Debug)]
 pub(crate) struct KernelSocket {
     pub(crate) fd: OwnedFd,
@@ -94,8 +94,8 @@ impl Socket {
         matches!(&self.link, Link::Kernel(socket) if socket.is_unix)
     }
 
-    /// Makes the kernel probe a silent peer after `idle`, then three times at a third of it. Without effect on Unix
-    /// sockets.
+    /// Makes the kernel probe a silent peer after `idle`, then three times at a third of it. Without effect
+    /// on Unix sockets.
     pub fn set_keepalive(&self, idle: Duration) -> io::Result<()> {
         let Some(fd) = self.tcp_fd() else { return Ok(()) };
         let idle_s = idle.as_secs().clamp(1, i32::MAX as u64);

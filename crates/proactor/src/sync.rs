@@ -1,6 +1,6 @@
 //! The atomics of the inbox and the waker: the standard library's, or the model checker's under `--cfg loom`.
 //!
-//! Nothing else in this crate is shared between threads, so nothing else imports from here.
+//! Only these two share state between threads in this crate, so only they import from here.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};

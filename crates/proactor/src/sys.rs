@@ -1,9 +1,9 @@
 //! System calls for sockets and for waking threads.
 //!
-//! Everything here is a thin wrapper, most of it around rustix: a descriptor that lives for the call, buffers with
-//! their lengths, the result as `io::Result`. Decisions are made elsewhere. Sockets are created here rather than by the
-//! standard library, because options (address reuse, IPv6 only) have to be set before binding, and so that the backlog
-//! can be chosen.
+//! Everything here is a thin wrapper, most of it around rustix: a descriptor that lives for the call, buffers
+//! with their lengths, the result as `io::Result`. Decisions are made elsewhere. Sockets are created here
+//! rather than by the standard library, because options (address reuse, IPv6 only) have to be set before
+//! binding, and so that the backlog can be chosen.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -25,8 +25,8 @@ impl EventFd {
         Ok(EventFd(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Adds one. The counter is watched for edges and never read; if it were ever full, its owner would have been woken
-    /// already.
+    /// Adds one. The counter is watched for edges and never read; if it were ever full, its owner would have
+    /// been woken already.
     pub(crate) fn ring(&self) {
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
@@ -45,7 +45,8 @@ pub(crate) fn check(result: i32) -> io::Result<i32> {
 
 /// Takes ownership of a descriptor that the kernel has just made for us.
 pub(crate) fn own(fd: RawFd) -> OwnedFd {
-    // SAFETY: callers pass a descriptor that a system call or a completion has just returned, which nobody else owns.
+    // SAFETY: callers pass a descriptor that a system call or a completion has just returned, which has no
+    // other owner.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
@@ -61,8 +62,8 @@ pub(crate) fn stream_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Binds a socket to the new file `path`. The file gets these permissions, as far as the umask allows, because the
-/// kernel copies the socket's.
+/// Binds a socket to the new file `path`. The file gets these permissions, as far as the umask allows,
+/// because the kernel copies the socket's.
 pub(crate) fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let fd = net::socket_with(net::AddressFamily::UNIX, net::SocketType::STREAM, flags, None)?;
@@ -73,7 +74,7 @@ pub(crate) fn bind_unix(path: &Path, permissions: Option<u32>) -> io::Result<Own
     Ok(fd)
 }
 
-/// Whether somebody listens on the Unix socket `path`, with or without room for another connection.
+/// Whether a process listens on the Unix socket `path`, with or without room for another connection.
 pub(crate) fn answers(path: &Path) -> io::Result<bool> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let fd = net::socket_with(net::AddressFamily::UNIX, net::SocketType::STREAM, flags, None)?;
@@ -84,7 +85,7 @@ pub(crate) fn answers(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Makes the next close discard what is queued and send a reset.
+/// Makes the next close discard queued output and send a reset.
 pub(crate) fn reset_on_close(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_socket_linger(fd, Some(Duration::ZERO))?)
 }
@@ -121,7 +122,7 @@ pub(crate) fn set_blocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(fd, false)?)
 }
 
-/// Receives what has arrived. `WouldBlock` if there is nothing.
+/// Receives bytes that have arrived. `WouldBlock` if there are none.
 pub(crate) fn receive(fd: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
     let (len, _) = net::recv(fd, into, RecvFlags::DONTWAIT)?;
     Ok(len)

@@ -10,12 +10,12 @@
 //!                          announce the sleep ─▶ block ─▶ rise
 //! ```
 //!
-//! Output that turns out to be held ends the turn as well: the server has to know what is waited for before the thread
-//! sleeps ([`Driver::held_for`](crate::Driver::held_for)). So does a codec's own output, such as a step of a
-//! handshake: it is sent when the next turn begins.
+//! Output that turns out to be held also ends the turn: the server has to know which slice it waits for
+//! before the thread sleeps ([`Driver::held_for`](crate::Driver::held_for)). A codec's own output, such as a
+//! step of a handshake, ends it too, and is sent when the next turn begins.
 //!
-//! A turn does bounded work: drivers take a bounded number of readiness events and bytes from the kernel, and if
-//! something is left the next turn does not wait.
+//! A turn does bounded work: drivers take a bounded number of readiness events and bytes from the kernel, and
+//! if something is left the next turn does not wait.
 
 use std::io;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::event::Event;
 use crate::idle::IdlePolicy;
 use crate::{Clock, Error, Waker, sys};
 
-/// What one thread has in addition to its connections.
+/// The parts of one thread other than its connections.
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) waker: Arc<Waker>,
@@ -99,8 +99,8 @@ pub(crate) trait Backend: Flush {
     /// When the driver wants to be called again even if nothing happens.
     fn next_deadline_ns(&mut self) -> Option<u64>;
 
-    /// Reports what has happened, waiting for it for at most `wait`; `None` waits forever. May return early with
-    /// nothing.
+    /// Reports what has happened, waiting for it for at most `wait`; `None` waits forever. May return early
+    /// with nothing.
     fn collect(&mut self, wait: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
 }
 
@@ -198,8 +198,8 @@ fn sleep<B: Backend>(
     outcome
 }
 
-/// Whether something without an event came up while the thread waited: output of a codec, held output, or a connection
-/// that can be taken out.
+/// Whether something without an event came up while the thread waited: output of a codec, held output, or a
+/// connection that can be taken out.
 fn has_news<B: Backend>(backend: &mut B) -> bool {
     let connections = backend.connections();
     connections.is_held_anew || connections.has_dirty() || backend.has_detached()

@@ -1,22 +1,24 @@
 //! How other threads wake one thread.
 //!
-//! Every proactor has one [`Waker`], a word and an eventfd (the bell). The word says what the thread is doing:
+//! Every proactor has one [`Waker`], a word and an eventfd (the bell). The word says what the thread is
+//! doing:
 //!
 //! ```text
 //!             consumer: try_sleep                    AWAKE     working or polling, nothing new since the last notice
 //!   AWAKE ───────────────────────▶ SLEEPING          SLEEPING  inside a blocking system call, or about to enter it
 //!     ▲ ◀───────────────────────     │               NOTIFIED  a producer left something; the thread will look before
-//!     │       consumer: rise         │                         it sleeps, so nobody else needs to do anything
+//!     │       consumer: rise         │                         it sleeps, so no other producer needs to act
 //!     │ consumer: take_notice        │ producer: notify, which also has to ring
 //!     └────────── NOTIFIED ◀─────────┘
 //!                    ▲ producer: notify (from AWAKE, no ring)
 //! ```
 //!
-//! A producer first makes its message visible, then passes a `SeqCst` fence, then reads the word. If it reads NOTIFIED it is
-//! done without writing to the shared line. The consumer turns NOTIFIED into AWAKE, passes a `SeqCst` fence and
-//! only then looks at its inboxes. Of the two fences one comes first: either the producer's, and then the
-//! consumer sees the message; or the consumer's, and then the producer cannot read the old NOTIFIED. Going to
-//! sleep is a compare-and-swap from AWAKE, so a notice given in between makes it fail: there is nothing to look at again.
+//! A producer first makes its message visible, then passes a `SeqCst` fence, then reads the word. If it reads
+//! NOTIFIED it is done without writing to the shared line. The consumer turns NOTIFIED into AWAKE, passes a
+//! `SeqCst` fence and only then looks at its inboxes. One of the two fences comes first. If it is the
+//! producer's, the consumer sees the message; if it is the consumer's, the producer cannot read the old
+//! NOTIFIED. Going to sleep is a compare-and-swap from AWAKE, so a notice given in between makes it fail:
+//! there is nothing to look at again.
 //!
 //! Invariants: the bell is rung at most once per sleep, because only the producer that replaced SLEEPING
 //! rings; a ring that comes late, when the thread has risen for another reason, is a harmless extra wake-up.
@@ -57,8 +59,8 @@ impl Waker {
         }
     }
 
-    /// Producer: leaves a notice. True if the thread sleeps and the caller must [`ring`](Waker::ring), now or at the
-    /// end of its own turn; nobody else will.
+    /// Producer: leaves a notice. True if the thread sleeps and the caller must [`ring`](Waker::ring), now or
+    /// at the end of its own turn; no other producer will.
     #[must_use = "a sleeping thread stays asleep until someone rings"]
     pub fn notify(&self) -> bool {
         fence(Ordering::SeqCst);
@@ -101,7 +103,7 @@ impl Waker {
         self.state.compare_exchange(AWAKE, SLEEPING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Consumer: has returned from blocking, for whatever reason.
+    /// Consumer: has returned from blocking, for any reason.
     pub fn rise(&self) {
         // Failure means that a producer has put NOTIFIED there, which has to stay.
         let _ = self.state.compare_exchange(SLEEPING, AWAKE, Ordering::AcqRel, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Tests what is particular to connections whose bytes pass through a codec. The scenarios of `driver.rs`, which also run
-//! through a codec, test the rest.
+//! Tests the behaviour that is particular to connections whose bytes pass through a codec. The scenarios of
+//! `driver.rs`, which also run through a codec, test the rest.
 
 mod world;
 
@@ -140,7 +140,7 @@ fn a_handshake_has_bounds_in_bytes() {
 
 #[test]
 fn a_close_before_or_in_a_handshake_waits_for_it_but_not_for_ever() {
-    // One client needs less, however busy the machine is; the other takes all of it.
+    // One client needs less than this, even on a busy machine; the other takes all of it.
     let config = Config { close_timeout: Duration::from_secs(3), ..Config::default() };
     over_all_drivers_coded(&config, |world| {
         world.is_echo = false;

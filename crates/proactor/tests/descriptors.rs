@@ -1,4 +1,5 @@
-//! What happens when the process has no descriptors left. Alone in its process, because it uses them all up.
+//! Tests a process that has no descriptors left. The test is alone in its process, because it uses them all
+//! up.
 
 use std::fs::File;
 use std::net::TcpStream;
@@ -8,7 +9,7 @@ use proactor::{Config, Driver, Event, IoChoice, listen_tcp};
 
 /// Beyond this limit the test would take longer than it is worth.
 const DESCRIPTORS_MAX: usize = 100_000;
-/// Only for what hangs.
+/// Only reached if a scenario hangs.
 const PATIENCE_NS: u64 = 600_000_000_000;
 
 #[test]

@@ -174,7 +174,7 @@ fn closing_after_the_flush_sends_everything() {
         world.driver.close(conn, CloseMode::AfterFlush);
         assert!(world.driver.take_io(conn).is_none(), "the name stops working at once");
         assert!(world.driver.output_mut(conn).is_none());
-        // Input that nobody will read must not turn the close into a reset.
+        // Input that the server will never read must not turn the close into a reset.
         client.send(b"ignored");
         assert!(world.receive(&mut client, sent.len()) == sent);
         assert_eq!(world.receive_end(&mut client), Ending::Finished);

@@ -19,7 +19,7 @@ impl World {
         output.hold_from(mark, slice);
     }
 
-    /// Runs turns, each of which could sleep for long, until output is held for `slice`.
+    /// Runs turns, each of which may sleep for long, until output is held for `slice`.
     fn turn_until_held_for(&mut self, slice: u64) {
         let start = Instant::now();
         let mut events = Vec::new();
@@ -29,7 +29,7 @@ impl World {
         }
     }
 
-    /// Runs a few turns, and receives what has arrived.
+    /// Runs a few turns, and receives the bytes that have arrived.
     fn look(&mut self, client: &mut Client) -> Vec<u8> {
         for _ in 0..10 {
             self.pump();
@@ -166,7 +166,7 @@ fn what_is_held_is_never_sent_by_a_close_that_does_not_wait() {
     });
 }
 
-/// A client, what it has to receive, and for each byte the slice that has to be released first.
+/// A client, the bytes that it has to receive, and for each byte the slice that has to be released first.
 struct Account {
     client: Client,
     conn: ConnId,
@@ -216,7 +216,7 @@ fn replies_held_at_random_marks_are_complete_and_in_order() {
             let length = if below(12) == 0 { below(60_000) } else { 1 + below(200) } as usize;
             let bytes: Vec<u8> = (0..length).map(|_| below(256) as u8).collect();
             account.expected.extend_from_slice(&bytes);
-            // Reads of what is durable wait for nothing, those of other shards for older slices.
+            // Reads of durable data wait for nothing, those of other shards for older slices.
             let slice = if below(3) == 0 { 0 } else { current - below(current.min(3)) };
             account.marks.push((account.expected.len(), slice));
             if slice == 0 {

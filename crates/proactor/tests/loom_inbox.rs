@@ -1,8 +1,10 @@
-//! The inbox, the waker and the spares under the model checker: `RUSTFLAGS="--cfg loom" cargo test -p proactor --test loom_inbox --release`.
+//! The inbox, the waker and the spares under the model checker: `RUSTFLAGS="--cfg loom" cargo test -p
+//! proactor --test loom_inbox --release`.
 //!
-//! The bell is loom's `Notify`; if a wake-up is lost the consumer never rises and loom reports the deadlock. Mutation-tested by hand: a
-//! test here fails without the fence in `Waker::notify`, without the fence in `Waker::take_notice`, with a plain store in
-//! `Waker::try_sleep`, and with Relaxed in `Inbox::push` or `Inbox::take_all`.
+//! The bell is loom's `Notify`; if a wake-up is lost the consumer never rises and loom reports the deadlock.
+//! Mutation-tested by hand: a test here fails without the fence in `Waker::notify`, without the fence in
+//! `Waker::take_notice`, with a plain store in `Waker::try_sleep`, and with Relaxed in `Inbox::push` or
+//! `Inbox::take_all`.
 #![cfg(loom)]
 
 use std::sync::Arc as StdArc;
@@ -19,7 +21,7 @@ impl Tracked {
     fn new(value: u32) -> Tracked {
         let tracked = Tracked(UnsafeCell::new(0));
         tracked.0.with_mut(|cell| {
-            // SAFETY: nobody else has it yet; loom checks that.
+            // SAFETY: no other thread has it yet; loom checks that.
             unsafe { *cell = value }
         });
         tracked

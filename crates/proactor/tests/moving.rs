@@ -122,7 +122,7 @@ fn an_end_is_noticed_wherever_it_is() {
             world.driver.close(conn, CloseMode::AfterFlush);
             world.receive_end(&mut client);
         }
-        // Nobody takes it: it is closed.
+        // If no driver takes the connection, it is closed.
         let (mut client, conn) = world.connect();
         world.driver.detach(conn);
         world.until("it to be detached", |world| world.detached.contains(&conn));

@@ -1,5 +1,5 @@
-//! The buffers that a thread receives into do not count against `maxmemory`. The counts are the process', so this file
-//! has only this test.
+//! The buffers that a thread receives into do not count against `maxmemory`. The counts are the process', so
+//! this file has only this test.
 
 use heap::{Exempt, exempt_bytes};
 use proactor::{Config, Driver, IoChoice, listen_tcp};
@@ -7,7 +7,7 @@ use proactor::{Config, Driver, IoChoice, listen_tcp};
 #[global_allocator]
 static HEAP: heap::Allocator = heap::Allocator;
 
-/// What the kernel is given with the first listener.
+/// The memory that the kernel gets with the first listener.
 const FIRST_BYTES: u64 = 8 * 16 * 1024;
 
 #[test]

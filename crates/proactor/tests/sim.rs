@@ -1,4 +1,5 @@
-//! The simulated world: the same seed gives the same run, faults lose nothing silently, and threads wake each other.
+//! The simulated world: the same seed gives the same run, faults lose nothing silently, and threads wake each
+//! other.
 
 use std::fmt::Write;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The checksum of files and payloads: CRC-64 by Jones (polynomial 0xad93d23594c935a9, reflected, from 0, not inverted).
+//! The checksum of files and payloads: CRC-64 by Jones (polynomial 0xad93d23594c935a9, reflected, from 0, not
+//! inverted).
 
 use crc_fast::CrcAlgorithm::Crc64Redis;
 use crc_fast::{Digest, checksum_combine};

@@ -29,7 +29,8 @@ pub enum Part<'a> {
         id: StreamId,
         /// Field, value, field, value …, at least one pair.
         pairs: &'a [&'a [u8]],
-        /// Whether it begins a node. Entries with the same fields may follow, which then take no memory for them.
+        /// Whether it begins a node. Entries with the same fields may follow, which then take no memory for
+        /// them.
         begins_node: bool,
     },
     /// An entry of a stream with the fields of the entry that began the node.
@@ -54,12 +55,14 @@ pub enum Part<'a> {
         name: &'a [u8],
         /// The group.
         group: Box<Group>,
-        /// Whether the group says how many entries it has read. If not, that must be computed from its last id.
+        /// Whether the group says how many entries it has read. If not, that must be computed from its last
+        /// id.
         counts_reads: bool,
     },
 }
 
-/// Receives the parts of a value. Returns false for a part that it has already; that ends reading with an error.
+/// Receives the parts of a value. Returns false for a part that it has already; that ends reading with an
+/// error.
 pub type Build<'b> = dyn FnMut(Part<'_>) -> bool + 'b;
 
 /// Reads a value of type `value_type`. Passes its parts, perhaps none, to `build`.
@@ -133,7 +136,7 @@ fn add(build: &mut Build, part: Part) -> Result<(), Refused> {
     if build(part) { Ok(()) } else { Err(DUPLICATE) }
 }
 
-/// Reads a count, and so many strings.
+/// Reads a count, and then that many strings.
 fn each_string<R: Read>(
     reader: &mut Reader<R>,
     build: &mut Build,

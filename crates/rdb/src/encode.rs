@@ -23,8 +23,8 @@ pub struct Style {
     pub compresses: bool,
     /// The version. Its readers can read everything except expiring fields.
     pub version: u32,
-    /// Fields of hashes keep their expiry. Only Redis from 7.4 on can read such hashes. Without this, the fields do not
-    /// expire.
+    /// Fields of hashes keep their expiry. Only Redis from 7.4 on can read such hashes. Without this, the
+    /// fields do not expire.
     pub expires_fields: bool,
 }
 
@@ -45,13 +45,13 @@ impl Style {
     }
 }
 
-/// Writes to `out` in large pieces. Nobody else may write there.
+/// Writes to `out` in large pieces. While this exists, no other writer may use `out`.
 #[derive(Debug)]
 pub struct Encoder<W> {
     out: W,
     buffer: Vec<u8>,
     written: u64,
-    /// The checksum of what was written, if it is computed.
+    /// The checksum of the bytes written, if it is computed.
     checksum: u64,
     sums: bool,
     style: Style,
@@ -201,15 +201,16 @@ impl<W: Write> Encoder<W> {
         Ok(is_shorter)
     }
 
-    // ---- values ---------------------------------------------------------------------------------------------
+    // ---- values
+    // ---------------------------------------------------------------------------------------------
 
     /// The type of the next value. In a file the key comes between the two.
     pub fn value_type(&mut self, value_type: ValueType) -> io::Result<()> {
         self.bytes(&[value_type as u8])
     }
 
-    /// A count and strings: the members of a [`ValueType::Set`], or the fields and values of a [`ValueType::Hash`] in
-    /// turn.
+    /// A count and strings: the members of a [`ValueType::Set`], or the fields and values of a
+    /// [`ValueType::Hash`] in turn.
     pub fn strings(&mut self, count: usize, strings: impl Iterator<Item: AsRef<[u8]>>) -> io::Result<()> {
         self.length(count as u64)?;
         for string in strings {
@@ -218,7 +219,7 @@ impl<W: Write> Encoder<W> {
         Ok(())
     }
 
-    /// The fields of a [`ValueType::HashExpiring`], their values and their expiries, none of which is before
+    /// The fields of a [`ValueType::HashExpiring`], their values and their expiries. No expiry may be before
     /// `earliest`.
     pub fn expiring_fields<'a, V: AsRef<[u8]>>(
         &mut self,
@@ -281,8 +282,8 @@ impl<W: Write> Encoder<W> {
         self.packed(pack)
     }
 
-    /// The items of a [`ValueType::HashListpack`], [`ValueType::ZSetListpack`] or [`ValueType::SetListpack`]. Together
-    /// they must be well below 4 GiB.
+    /// The items of a [`ValueType::HashListpack`], [`ValueType::ZSetListpack`] or [`ValueType::SetListpack`].
+    /// Together they must be well below 4 GiB.
     pub fn listpack(&mut self, items: impl Iterator<Item: AsRef<[u8]>>) -> io::Result<()> {
         let mut pack = std::mem::take(&mut self.pack);
         pack.clear();
@@ -335,7 +336,8 @@ impl<W: Write> Encoder<W> {
         Ok(())
     }
 
-    // ---- files ----------------------------------------------------------------------------------------------
+    // ---- files
+    // ----------------------------------------------------------------------------------------------
 
     /// The beginning of a file.
     pub fn header(&mut self) -> io::Result<()> {
@@ -397,7 +399,7 @@ impl<W: Write> Encoder<W> {
         self.length(u64::from(db))
     }
 
-    /// Appends what another encoder wrote: reads all of `from`, which has this checksum and length.
+    /// Appends the output of another encoder: reads all of `from`, which has this checksum and length.
     pub fn append(&mut self, from: &mut impl Read, (checksum, len): (u64, u64)) -> io::Result<()> {
         self.flush()?;
         if io::copy(from, &mut self.out)? != len {
@@ -429,8 +431,8 @@ impl Encoder<Vec<u8>> {
         Encoder::unsummed(Vec::new(), style)
     }
 
-    /// Appends to `chunk` what `encode` encodes. Inside `encode`, [`Encoder::offset`] counts from the beginning of the
-    /// chunk.
+    /// Appends the output of `encode` to `chunk`. Inside `encode`, [`Encoder::offset`] counts from the
+    /// beginning of the chunk.
     pub fn add_to<R>(&mut self, chunk: &mut Vec<u8>, encode: impl FnOnce(&mut Self) -> io::Result<R>) -> R {
         self.out = std::mem::take(chunk);
         self.written = self.out.len() as u64;

@@ -1,8 +1,8 @@
-//! What may be wrong with a dump, and at which offset.
+//! Errors of a dump, with the offset of each.
 
 use std::io;
 
-/// What is wrong with a dump.
+/// The reason why a dump is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Why {
     /// The input cannot be read.
@@ -38,7 +38,7 @@ pub enum Why {
     Unsupported {
         /// Its byte.
         code: u8,
-        /// What it is.
+        /// The unsupported thing, in words.
         what: &'static str,
         /// The key of the value.
         key: Option<Vec<u8>>,
@@ -63,7 +63,7 @@ fn of_key(key: Option<&[u8]>) -> String {
     })
 }
 
-/// What is wrong with a dump.
+/// An error of a dump.
 #[derive(Debug, thiserror::Error)]
 #[error("{why} at offset {offset}")]
 pub struct Error {

@@ -1,7 +1,7 @@
 //! Reads a file item by item.
 //!
-//! A caller that skips values ([`FileReader::skip_value`]) learns where items begin. Others can then read the bytes
-//! between two items as a part of a file.
+//! A caller that skips values ([`FileReader::skip_value`]) learns where items begin. Others can then read the
+//! bytes between two items as a part of a file.
 
 use std::io::Read;
 
@@ -95,8 +95,8 @@ impl<R: Read> FileReader<R> {
         Ok(FileReader { reader, version: Some(version), family, verifies, stored_checksum: 0 })
     }
 
-    /// Reads whole items from a part of a file that begins at `offset`. `sums`: whether [`FileReader::sum`] will be
-    /// called.
+    /// Reads whole items from a part of a file that begins at `offset`. `sums`: whether [`FileReader::sum`]
+    /// will be called.
     pub fn of_part(source: R, offset: u64, sums: bool) -> Self {
         let reader = Reader::at(source, offset, sums);
         FileReader { reader, version: None, family: Family::Redis, verifies: false, stored_checksum: 0 }
@@ -127,8 +127,8 @@ impl<R: Read> FileReader<R> {
         Checksum { crc: self.reader.checksum(), len: self.reader.offset() - offset }
     }
 
-    /// Checks a file that was not verified while it was read. `sum`: the checksum of everything before [`Item::End`].
-    /// Fails if the file has another one.
+    /// Checks a file that was not verified while it was read. `sum`: the checksum of everything before
+    /// [`Item::End`]. Fails if the file has another one.
     pub fn verify(&self, sum: Checksum) -> Result<(), Error> {
         if self.stored_checksum != 0 && self.stored_checksum != sum.then(Checksum::of(&[OP_EOF])).crc {
             return Err(self.reader.error(self.offset() - 8, Why::Checksum));
@@ -184,7 +184,7 @@ impl<R: Read> FileReader<R> {
                 }
                 code => {
                     let known = ValueType::from_code(code, self.family);
-                    // Whatever the type is, the key comes first.
+                    // The key comes first for values of any type.
                     let key = reader.owned_string()?;
                     let value_type = match (known, unsupported) {
                         (Ok(value_type), None) => value_type,

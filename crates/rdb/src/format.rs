@@ -86,7 +86,7 @@ pub enum ValueType {
     HashExpiringListpack = 25,
     /// A stream with the last messages of its producers.
     Stream4 = 26,
-    /// The same, with pending entries that have no consumer.
+    /// A stream with the last messages of its producers, and with pending entries that have no consumer.
     Stream5 = 27,
 }
 

@@ -5,8 +5,8 @@
 //! frame:  length(4, LE; 1 to 1 MiB)  crc64 of length and content(8, LE)  content
 //! ```
 //!
-//! The contents of a part's frames, one after the other, are whole items. The manifest ([`crate::Manifest`]) contains
-//! the length of each part, so a missing end is noticed.
+//! The contents of a part's frames, one after the other, are whole items. The manifest ([`crate::Manifest`])
+//! contains the length of each part, so a missing end is noticed.
 
 use std::io::{self, ErrorKind, Read, Write};
 

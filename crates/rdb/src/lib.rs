@@ -1,9 +1,9 @@
-//! Redis' dump format as a pure codec: reading and writing values, the payloads of `DUMP`, and files; and the frames and the
-//! manifest in which Darter's own format has the same items.
+//! Redis' dump format as a pure codec: reading and writing values, the payloads of `DUMP`, and files; and the
+//! frames and the manifest in which Darter's own format has the same items.
 //!
 //! ```text
 //! file:     "REDIS" version(4 digits) or "VALKEY" version(3 digits)  ( item )*  EOF  crc64 of all before it (LE; 0: not computed; since version 5)
-//! item:     opcode, what belongs to it          AUX, SELECTDB, RESIZEDB, FUNCTION2 …
+//! item:     opcode, and the fields of that opcode   AUX, SELECTDB, RESIZEDB, FUNCTION2 …
 //!           [ AUX "darter-memcached" marks ] [ AUX "darter-arrivals" times ] [ EXPIRETIME_MS time ] [ FREQ n | IDLE n ]  type  key  value
 //! payload:  type  value  version(2, LE)  crc64(8, LE)
 //! length:   00nnnnnn │ 01nnnnnn n │ 10000000 n(4, BE) │ 10000001 n(8, BE)
@@ -13,9 +13,9 @@
 //!
 //! * Files are written in [`VERSION`], which redis-server 7.0 and later load, or in a later version. Versions up to
 //!   [`VERSION_MAX`] are read, with all their encodings.
-//! * Reading accepts any bytes: what is wrong is an [`Error`] with the offset, and memory grows with the input, not
-//!   with the lengths that it declares. A reader holds only a buffer and the current string; elements are passed one by
-//!   one to whoever builds the value ([`Part`]).
+//! * Reading accepts any bytes: a fault is an [`Error`] with the offset, and memory grows with the input, not
+//!   with the lengths that it declares. A reader holds only a buffer and the current string; it passes
+//!   elements one by one to the code that builds the value ([`Part`]).
 //!
 //! Not here: values themselves, files on disk and modules.
 

@@ -20,15 +20,15 @@ const EXPANSION_MAX: usize = MATCH_MAX / 3;
 /// Finds repetitions. It is kept so that its memory is reused.
 #[derive(Debug, Default)]
 pub(crate) struct Compressor {
-    /// By hash, the last position of three such bytes, counted from 1 and from `base`. Lower ones belong to earlier
-    /// texts.
+    /// By hash, the last position of three such bytes, counted from 1 and from `base`. Lower ones belong to
+    /// earlier texts.
     places: Vec<u32>,
     base: u32,
 }
 
 impl Compressor {
-    /// Appends `text` compressed to `out`. If that takes `bytes_max` bytes or more, leaves `out` unchanged and returns
-    /// false.
+    /// Appends `text` compressed to `out`. If that takes `bytes_max` bytes or more, leaves `out` unchanged
+    /// and returns false.
     pub(crate) fn compress(&mut self, text: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> bool {
         let Ok(length) = u32::try_from(text.len()) else { return false };
         if self.places.is_empty() || length >= u32::MAX - self.base {
@@ -98,8 +98,8 @@ fn push_match(offset: usize, length: usize, out: &mut Vec<u8>) {
     out.push(offset as u8);
 }
 
-/// Appends the `length` bytes of the compressed text `packed` to `out`; `None` if it has another length. Memory grows
-/// with the bytes that result, not with `length`.
+/// Appends the `length` bytes of the compressed text `packed` to `out`; `None` if it has another length.
+/// Memory grows with the bytes that result, not with `length`.
 pub(crate) fn decompress(packed: &[u8], length: usize, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     out.reserve_exact(length.min(packed.len().saturating_mul(EXPANSION_MAX)));
@@ -120,7 +120,7 @@ pub(crate) fn decompress(packed: &[u8], length: usize, out: &mut Vec<u8>) -> Opt
         let from = (out.len() - start).checked_sub(offset + 1).filter(|_| count <= room)? + start;
         let end = out.len() + count;
         while out.len() < end {
-            // What repeats itself takes what it has got, twice as much each time.
+            // A repetition copies the bytes that it has so far, which doubles them each time.
             let piece = (out.len() - from).min(end - out.len());
             out.extend_from_within(from..from + piece);
         }

@@ -79,7 +79,7 @@ impl Manifest {
             offset += line.len();
         }
         let manifest = Manifest { id: id.unwrap_or_default(), parts };
-        // Whatever else is unusual.
+        // Catches every other deviation.
         if manifest.encode().as_bytes() != text {
             return Err(error(HEAD.len(), Why::Corrupt("a manifest that is not in canonical form")));
         }

@@ -1,5 +1,5 @@
-//! The payload of `DUMP`: type and value, then the version and a checksum of everything. `FUNCTION DUMP` has libraries
-//! instead of a value, in the form that they have in files.
+//! The payload of `DUMP`: type and value, then the version and a checksum of everything. `FUNCTION DUMP` has
+//! libraries instead of a value, in the form that they have in files.
 
 use crate::crc64::crc64;
 use crate::format::{OP_FUNCTION_PRE_GA, OP_FUNCTION2};
@@ -39,7 +39,7 @@ pub struct Libraries<'a> {
 }
 
 impl<'a> Libraries<'a> {
-    /// Reads what is in a payload.
+    /// Reads the content of a payload.
     pub fn new(opened: &'a [u8]) -> Self {
         Libraries { reader: Reader::new(opened), length: opened.len() as u64 }
     }

@@ -48,7 +48,7 @@ pub(crate) fn skip_value<R: Read>(reader: &mut Reader<R>, value_type: ValueType)
     }
 }
 
-/// Reads a count, and calls `skip` so many times.
+/// Reads a count, and calls `skip` that many times.
 fn each<R: Read>(
     reader: &mut Reader<R>,
     mut skip: impl FnMut(&mut Reader<R>) -> Result<(), Error>,

@@ -1,4 +1,4 @@
-//! Streams: nodes of entries, what the log counts, groups.
+//! The encoding of streams: nodes of entries, the counters of the log, and groups.
 //!
 //! ```text
 //! value:     count  node*  length  last id  [ first id  largest deleted id  entries added ]   count  group*
@@ -9,8 +9,8 @@
 //! pending:   id(16, BE)  time(8, LE)  number of deliveries
 //! consumer:  name  seen at(8, LE)  [[ active at(8, LE) ]]  count  id(16, BE)*      [ ]: not in type 15, [[ ]]: from type 21 on
 //!
-//! Types 26 and 27 (Redis 8.6 and 8.8) have more behind each group, and at the end; `skip.rs` skips what Darter does
-//! not have.
+//! Types 26 and 27 (Redis 8.6 and 8.8) have more fields after each group, and at the end; `skip.rs` skips
+//! those that Darter does not have.
 //!
 //! Entries are decoded with the nodes in which they were written, because entries of a node share their fields: divided
 //! otherwise, a value could take far more memory, and time, than its dump.
@@ -41,7 +41,8 @@ const NODE_BYTES_MAX: usize = 2 << 30;
 const DAMAGED: Refused = "a node of a stream is damaged";
 const NOT_ASCENDING: Refused = "the ids of a stream do not ascend";
 
-// ---- writing ------------------------------------------------------------------------------------------------
+// ---- writing
+// ------------------------------------------------------------------------------------------------
 
 /// The next part of a stream that is written in parts.
 #[derive(Debug)]
@@ -66,7 +67,7 @@ impl<W: Write> Encoder<W> {
         Ok(())
     }
 
-    /// A part of a stream, until so many bytes are encoded in all. Returns what is next.
+    /// Writes a part of a stream, until `until` bytes are encoded in all. Returns the part that comes next.
     pub fn stream_part(
         &mut self,
         stream: &Stream,
@@ -150,7 +151,7 @@ fn pack_node<'a>(
     master.for_each(|(field, _)| pack.text(field));
     pack.number(0);
     for (id, fields) in node {
-        // Those that share their fields are not compared byte by byte.
+        // Fields that are the same memory are not compared byte by byte.
         let mut both = fields.zip(master);
         let is_same = fields.len() == master.len()
             && both.all(|((field, _), (other, _))| std::ptr::eq(field, other) || field == other);
@@ -194,7 +195,8 @@ fn id_bytes(id: StreamId) -> [u8; 16] {
     (u128::from(id.ms) << 64 | u128::from(id.seq)).to_be_bytes()
 }
 
-// ---- reading ------------------------------------------------------------------------------------------------
+// ---- reading
+// ------------------------------------------------------------------------------------------------
 
 pub(crate) fn read<R: Read>(
     reader: &mut Reader<R>,

@@ -1,4 +1,4 @@
-//! Darter's own format: what is written is read, and whatever is changed is noticed, with its place.
+//! Darter's own format: every part that is written can be read, and every change is noticed, with its place.
 
 #[expect(dead_code, reason = "some are for another test")]
 mod checks;
@@ -11,7 +11,7 @@ use rdb::{Error, FRAME_BYTES_MAX, FileReader, FrameReader, Item, Manifest, part_
 
 const ID: u64 = 0x1234_5678_9abc_def0;
 
-/// What is in a part of so many bytes, or the error with its place.
+/// The content of a part of `length` bytes, or the error with its place.
 fn content(bytes: &[u8], length: usize) -> Result<Vec<u8>, Error> {
     let mut frames = FrameReader::new(Dribble(bytes), ID, 7, length as u64);
     let mut content = Vec::new();

@@ -1,4 +1,4 @@
-//! Values and files: what is written is read, and any bytes are taken.
+//! Values and files: everything that is written can be read, and any bytes are accepted as input.
 
 #[expect(dead_code, reason = "some are for another test")]
 mod checks;
@@ -38,7 +38,7 @@ fn model() -> impl Strategy<Value = Model> {
     ]
 }
 
-/// Streams with several nodes, deleted entries, the largest ids, groups and what is pending in them.
+/// Streams with several nodes, deleted entries, the largest ids, groups and pending entries.
 fn stream() -> impl Strategy<Value = Stream> {
     let number = || prop_oneof![3 => 0_u64..4, 1 => any::<u64>()];
     let id = || (number(), number()).prop_map(|(ms, seq)| StreamId { ms, seq });
@@ -53,7 +53,7 @@ fn stream() -> impl Strategy<Value = Stream> {
         for (id, field_count, text, _) in &entries {
             let pairs: Vec<&[u8]> =
                 (0..field_count * 2).map(|at| if at == 1 { text } else { &b"f"[..] }).collect();
-            // The same id may be there twice.
+            // Two entries may have the same id.
             let _ = stream.log.append(*id, &pairs, &limits);
         }
         entries.iter().filter(|entry| entry.3).for_each(|(id, ..)| _ = stream.log.delete(*id));
@@ -140,7 +140,7 @@ fn a_file_is_read_item_by_item() {
     assert_eq!(items[7], "Ok(End)");
 }
 
-/// Seconds, no checksum, what modules and clusters say.
+/// Expiries in seconds, no checksum, and the fields of modules and clusters.
 #[test]
 fn opcodes_of_all_versions_are_read() {
     let parts: [&[u8]; 6] = [
@@ -159,7 +159,8 @@ fn opcodes_of_all_versions_are_read() {
     assert!(items[2].contains("Library") && items[3] == "Ok(End)", "{items:#?}");
 }
 
-/// Each byte of a file cut off or changed: an error that says where, or the same without what was changed.
+/// Cuts a file off at each byte, and changes each byte. A cut gives an error that says where, and so does a
+/// change.
 #[test]
 fn a_damaged_file_is_refused() {
     let file = small_file();
@@ -169,7 +170,7 @@ fn a_damaged_file_is_refused() {
         for change in [1, 0x80, 0xff] {
             let mut file = file.clone();
             file[at] ^= change;
-            // A digit of the version may become another one, and a checksum is none if it is zero.
+            // A changed digit of the version may give another version, and a checksum of zero is not checked.
             let last = check_file(&file).pop().unwrap();
             assert!(last != "Ok(End)", "{at}: {last}");
         }
@@ -225,7 +226,7 @@ fn errors_say_what_is_wrong_and_where() {
     let text =
         Error { offset: 11, why: Why::Unsupported { code: 28, what: "no", key: Some(b"a\n".to_vec()) } };
     assert_eq!(text.to_string(), "no (type 28 of the key 'a\\n') at offset 11");
-    // What modules say about a key, and slots that are on their way: the same number.
+    // Metadata of modules for a key, and slots that are being moved: both have the same number.
     let meta = b"\xf3\x01abcd\x05\x03abc\x00\x00\x01k\x01v\xff";
     let found = check_file(&[b"REDIS0013", &meta[..]].concat()).pop().unwrap();
     assert!(
@@ -238,7 +239,7 @@ fn errors_say_what_is_wrong_and_where() {
     assert_eq!(check_file(b"REDIS 011"), ["not a dump of a known version at offset 0"]);
 }
 
-/// What redis-server no longer writes.
+/// Encodings that redis-server no longer writes.
 #[test]
 fn old_encodings_are_read() {
     let texts = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
@@ -375,7 +376,8 @@ const NODE: &[u8] =
     \x85other\x06\xdc\x18\x02\x05\x01\0\x01\x01\x01\xdf\xff\x02\x01\x01\x81a\x02\x81b\x02\x06\x01\xff";
 /// Length and last id, and first id, largest deleted id and number of entries.
 const LOG_END: [&[u8]; 2] = [b"\x02\x02\0", b"\x01\x01\x01\x02\x03"];
-/// Two entries are pending in `g`, which has read an unknown number of them: one for `one`, the other for `two`.
+/// Two entries are pending in `g`, which has read an unknown number of them: one for `one`, the other for
+/// `two`.
 const GROUP: [&[u8]; 6] = [
     b"\x01g\x02\0",
     b"\x81\xff\xff\xff\xff\xff\xff\xff\xff",
@@ -386,7 +388,8 @@ const GROUP: [&[u8]; 6] = [
     b"\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\0",
 ];
 
-/// For how many seconds and how many of what producers sent is known, one producer, what it sent, and what was counted.
+/// How many seconds and how many messages of producers are remembered, one producer, its messages, and the
+/// counters.
 const PRODUCERS: &[u8] = b"\x40\x64\x0a\x01\x02me\x02\x01x\x01\x01\x01y\x02\0\x02\x01";
 
 /// The stream of the parts above in one of its forms.
@@ -455,7 +458,7 @@ fn all_forms_of_streams_are_read() {
             .collect();
         assert_eq!(pending, ["1-1 one 1795284632681 1", "2-0 two 7 3"]);
         assert!(group.consumers().map(|consumer| consumer.active_ms).eq(active), "{group:?}");
-        // All of it is written for those who know it.
+        // All of it is written for readers that know it.
         let mut encoder = Encoder::styled(
             Vec::new(),
             Style { compresses: false, version: VERSION_OF_7_2, expires_fields: true },
@@ -506,7 +509,7 @@ fn streams_that_contradict_themselves_are_refused() {
     let without = [&whole[..whole.len() - 17], &[0]].concat();
     let error = read(&without[..], ValueType::Stream2).expect_err("pending for nobody");
     assert!(error.contains("a pending entry has no consumer"), "{error}");
-    // Somebody gave one back.
+    // A consumer gave one back.
     let mut given_back = encoded_stream(ValueType::Stream5);
     let count = given_back.len() - PRODUCERS.len() - 1;
     given_back.splice(count..=count, [&[1][..], &[0; 16]].concat());
@@ -567,7 +570,7 @@ fn libraries_are_read_up_to_what_is_none() {
     ] {
         assert_eq!(check_libraries(input), (codes[..count].to_vec(), Some(why)), "{input:?}");
     }
-    // Whatever becomes of it.
+    // Damaged libraries must not crash the reader; the result does not matter.
     for at in 0..whole.len() {
         check_libraries(&whole[..at]);
         for change in 0..=u8::MAX {

@@ -1,4 +1,5 @@
-//! Measures the overhead of scripts without that of their commands: one thread, and a host that answers at once.
+//! Measures the overhead of scripts without that of their commands: one thread, and a host that answers at
+//! once.
 //!
 //! `cargo bench -p script`. Prints nanoseconds per run and per call; compare runs on the same machine only.
 

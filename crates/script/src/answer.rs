@@ -1,4 +1,4 @@
-//! Converts what a script returns to a reply: Lua values in, RESP out.
+//! Converts the result of a script to a reply: Lua values in, RESP out.
 //!
 //! | Lua | reply |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | any other table | array of its items up to the first nil |
 //! | anything else | null |
 //!
-//! Tables can contain themselves and nest as deep as Lua's stack allows. So the conversion keeps its own stack
-//! of open aggregates instead of recursing, and the size of the reply is limited.
+//! Tables can contain themselves and nest as deep as Lua's stack allows. So the conversion keeps its own
+//! stack of open aggregates instead of recursing, and the size of the reply is limited.
 
 use std::collections::BTreeMap;
 
@@ -275,7 +275,7 @@ fn write_verbatim(stack: &mut Stack<'_>, reply: &mut Reply<'_>) -> Result<bool, 
         match reply.proto() {
             Proto::Resp2 => reply.bulk(text),
             Proto::Resp3 => {
-                // The format is truncated or padded to three bytes, whatever they are.
+                // The format is truncated or padded to exactly three bytes.
                 let mut bytes = *b"   :";
                 bytes[..3].iter_mut().zip(until_zero(format)).for_each(|(to, from)| *to = *from);
                 let out = reply.out();
@@ -301,8 +301,8 @@ fn write_big_number(reply: &mut Reply<'_>, digits: &[u8]) {
     }
 }
 
-/// Writes a status or an error. The text is a C string: it ends at a zero byte. Newlines become spaces, except
-/// that those at the end of an error are dropped.
+/// Writes a status or an error. The text is a C string: it ends at a zero byte. Newlines become spaces,
+/// except that those at the end of an error are dropped.
 pub(crate) fn write_line(reply: &mut Reply<'_>, kind: u8, text: &[u8]) {
     let mut text = until_zero(text);
     while kind == b'-'

@@ -141,7 +141,7 @@ fn log(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     for position in 2..=stack.arg_count() {
         texts.extend(stack.arg_bytes(position).ok());
     }
-    // The same string may be passed as many arguments.
+    // A script may pass one string as several arguments, so the line can need more memory than the strings.
     stack.claim_memory(texts.iter().map(|text| text.len() + 1).sum())?;
     let line = texts.join(&b' ');
     stack.ask_host(|host| host.log(level, &line));
@@ -160,8 +160,8 @@ fn setresp(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     Ok(0)
 }
 
-/// Effects cannot go to the journal without the replicas or the reverse: `REPL_NONE` turns them off, any other
-/// flags on.
+/// Effects cannot go to the journal without the replicas or the reverse: `REPL_NONE` turns them off, any
+/// other flags on.
 fn set_repl(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     if stack.arg_count() != 1 {
         return Err(raise(stack, b"ERR redis.set_repl() requires two arguments."));

@@ -1,10 +1,10 @@
 //! The scripts that the server knows. All threads share them.
 //!
 //! Scripts loaded with `SCRIPT LOAD` stay until the cache is flushed, because clients rely on that. Scripts
-//! from `EVAL` are kept because clients may continue with `EVALSHA`. Some clients send an endless stream of new
-//! sources, so only the last 500 that are in use are kept, as in Redis 7.4. "In use" is one bit per script (the
-//! clock algorithm): it is set when the script runs and checked when a script has to be evicted, so running a
-//! script writes to no shared memory once that bit is set.
+//! from `EVAL` are kept because clients may continue with `EVALSHA`. Some clients send an endless stream of
+//! new sources, so only the last 500 that are in use are kept, as in Redis 7.4. "In use" is one bit per
+//! script (the clock algorithm): it is set when the script runs and checked when a script has to be evicted,
+//! so running a script writes to no shared memory once that bit is set.
 //!
 //! A script that leaves the cache is marked as gone, and every [`crate::Engine`] then refuses to run it.
 
@@ -77,8 +77,8 @@ impl ScriptCache {
     fn evict_one(&mut self) {
         while let Some(sha) = self.eval_order.pop_front() {
             let Some((script, _)) = self.scripts.get(&sha) else { continue };
-            // Each set bit is cleared, so this ends within two rounds if no thread runs scripts meanwhile, and
-            // soon even if some do.
+            // Each set bit is cleared, so this ends within two rounds if no thread runs scripts meanwhile,
+            // and soon even if some do.
             if script.take_used() {
                 self.eval_order.push_back(sha);
                 continue;

@@ -1,9 +1,9 @@
 //! The library `cmsgpack`: MessagePack as written and read by Redis' lua_cmsgpack 0.4.0.
 //!
 //! Integers are written in their shortest form; other numbers as floats if that is exact, else as doubles.
-//! Tables with the keys 1 to n become arrays, other tables maps. Everything else is written as nil, and so is a
-//! table nested 16 deep. All formats are read except binary data and extensions. Reading does not recurse: it
-//! keeps its own stack of open tables, at most 4000; writing recurses at most 16 deep.
+//! Tables with the keys 1 to n become arrays, other tables maps. Everything else is written as nil, and so is
+//! a table nested 16 deep. All formats are read except binary data and extensions. Reading does not recurse:
+//! it keeps its own stack of open tables, at most 4000; writing recurses at most 16 deep.
 
 use smallvec::SmallVec;
 
@@ -294,7 +294,7 @@ fn store(stack: &mut Stack<'_>, levels: &mut [Open]) -> Result<(), Failure> {
     if open.left % 2 == 0 { stack.set(-3) } else { Ok(()) }
 }
 
-/// Pushes a scalar and returns `None`, or pushes an empty table and returns what is to be read into it.
+/// Pushes a scalar and returns `None`, or pushes an empty table and returns the items to read into it.
 fn read_value(stack: &mut Stack<'_>, reader: &mut Reader<'_>) -> Result<Option<Open>, Failure> {
     stack.take_steps(1)?;
     let marker = reader.take(1)?[0];

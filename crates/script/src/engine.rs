@@ -16,8 +16,8 @@ use crate::{answer, api, bit, cjson, cmsgpack, error, structure};
 pub const MEMORY_BYTES_DEFAULT: usize = 256 * 1024 * 1024;
 /// Largest memory limit that makes sense: the sizes of Lua's tables end there.
 pub const MEMORY_BYTES_MAX: usize = 2 * 1024 * 1024 * 1024;
-/// Compiled scripts that a state keeps. The sources are in the cache, so a script that was dropped only has to
-/// be compiled again.
+/// Compiled scripts that a state keeps. The sources are in the cache, so a script that was dropped only has
+/// to be compiled again.
 const COMPILED_COUNT_MAX: usize = 2000;
 
 /// How a run ended.
@@ -160,7 +160,8 @@ pub(crate) fn install_libraries(stack: &mut Stack<'_>) {
     }
 }
 
-/// Writes the error on top of the stack, with the name of the script or function, and the line if it is known.
+/// Writes the error on top of the stack, with the name of the script or function, and the line if it is
+/// known.
 pub(crate) fn write_error(stack: &mut Stack<'_>, name: &[u8], reply: &mut Reply<'_>) -> Outcome {
     // If the error is not a table, the error handler did not run: memory or stack was exhausted.
     let (text, is_counted) = if stack.kind(-1) == LuaKind::Table {

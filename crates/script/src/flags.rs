@@ -1,4 +1,4 @@
-//! What a script or function declares about itself.
+//! The flags that a script or function declares about itself.
 
 /// Flags of a script or function. The host has to act on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

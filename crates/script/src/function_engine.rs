@@ -1,8 +1,9 @@
 //! A thread's Lua state for functions, separate from that of scripts, and the libraries loaded in it.
 //!
-//! The code of a library runs once, when it is loaded, and can only call `redis.register_function` and `redis.log`. Its
-//! functions see the same globals as scripts except `KEYS` and `ARGV`, which they get as arguments. A library's local
-//! variables keep their values, separately on each thread, until the library is replaced or deleted.
+//! The code of a library runs once, when it is loaded, and can only call `redis.register_function` and
+//! `redis.log`. Its functions see the same globals as scripts except `KEYS` and `ARGV`, which they get as
+//! arguments. A library's local variables keep their values, separately on each thread, until the library is
+//! replaced or deleted.
 
 use std::sync::Arc;
 
@@ -84,7 +85,8 @@ impl FunctionEngine {
         })
     }
 
-    /// Runs a function of a library and writes its reply. [`Outcome::Missing`] if the library is not loaded here.
+    /// Runs a function of a library and writes its reply. [`Outcome::Missing`] if the library is not loaded
+    /// here.
     pub fn call(
         &mut self,
         library: &Arc<Library>,

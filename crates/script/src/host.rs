@@ -1,4 +1,4 @@
-//! What a running script needs from the server.
+//! The interface through which a running script uses the server.
 
 /// Why a script has to end early. A script cannot catch any of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

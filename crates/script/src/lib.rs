@@ -1,7 +1,8 @@
 //! Lua scripts and libraries of functions as Redis 7.2 runs them.
 //!
-//! A script is a [`Script`] (source, name, flags). All threads share the scripts in a [`ScriptCache`]. Each thread has an
-//! [`Engine`], a Lua 5.1 state that compiles and runs scripts. A script accesses the server through a [`Host`].
+//! A script is a [`Script`] (source, name, flags). All threads share the scripts in a [`ScriptCache`]. Each
+//! thread has an [`Engine`], a Lua 5.1 state that compiles and runs scripts. A script accesses the server
+//! through a [`Host`].
 //!
 //! ```text
 //! EVALSHA: engine.flags(sha) ── known ──> checks of the caller ──> engine.eval(sha, keys, args, host, reply)
@@ -13,13 +14,13 @@
 //! Invariants:
 //! - no script can make this crate panic or the process crash, and its memory is limited;
 //! - a script leaves nothing behind for the next one (except settings of `cjson` and the state of `math.random`, as in Redis);
-//! - an [`Interrupt`] ends a script whatever the script tries.
+//! - an [`Interrupt`] ends a script, no matter what the script tries.
 //!
-//! Functions work the same way with a state of their own: a [`Library`] is code, all threads share a [`LibrarySet`], and each
-//! thread has a [`FunctionEngine`] that loads libraries and runs their functions.
+//! Functions work the same way with a state of their own: a [`Library`] is code, all threads share a
+//! [`LibrarySet`], and each thread has a [`FunctionEngine`] that loads libraries and runs their functions.
 //!
-//! Not here: which commands a script may use, time limits, replication, the debugger. Native functions that can take long count
-//! their work (`steps`) and can be interrupted like loops. The compiler cannot.
+//! Not here: which commands a script may use, time limits, replication, the debugger. Native functions that
+//! can take long count their work (`steps`) and can be interrupted like loops. The compiler cannot.
 
 mod answer;
 mod api;

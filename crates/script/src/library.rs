@@ -1,13 +1,13 @@
-//! Libraries of functions: what all threads share of them.
+//! Libraries of functions: the part that all threads share.
 //!
 //! ```text
 //! #!lua name=counting
 //! redis.register_function('count', function(keys, args) return redis.call('INCR', keys[1]) end)
 //! ```
 //!
-//! A [`Library`] never changes, and neither does a shared [`LibrarySet`]: loading or deleting a library makes a new
-//! set. Each thread loads the code itself ([`crate::FunctionEngine`]), so only the code is kept. Libraries are
-//! identified by address, so a library that was replaced by an equal one is loaded again.
+//! A [`Library`] never changes, and neither does a shared [`LibrarySet`]: loading or deleting a library makes
+//! a new set. Each thread loads the code itself ([`crate::FunctionEngine`]), so only the code is kept.
+//! Libraries are identified by address, so a library that was replaced by an equal one is loaded again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct LibraryFunction {
     pub name: Vec<u8>,
     /// For human readers.
     pub description: Option<Vec<u8>>,
-    /// What it declares about itself.
+    /// The flags that it declares.
     pub flags: Flags,
     /// Which keys it has been seen to touch.
     pub reach: ReachSeen,

@@ -119,21 +119,22 @@ pub enum Reach {
 /// A run has roamed.
 const ROAMS: u32 = u32::MAX;
 
-/// What is known of a script or function from all its runs on all threads: how many kept to the declared keys, or that one
-/// did not.
+/// The record of all runs of a script or function on all threads: how many kept to the declared keys, or that
+/// one did not.
 #[derive(Debug, Default)]
 pub struct ReachSeen(AtomicU32);
 
 impl ReachSeen {
-    /// Whether it may touch undeclared keys: a run did, or fewer than `trusted_after` runs kept to the declared ones.
+    /// Whether it may touch undeclared keys: a run did, or fewer than `trusted_after` runs kept to the
+    /// declared ones.
     #[must_use]
     pub fn may_roam(&self, trusted_after: u32) -> bool {
         let seen = self.0.load(Ordering::Relaxed);
         seen == ROAMS || seen < trusted_after
     }
 
-    /// Records which keys a run touched. True if it is the first run that roams. A script that has roamed is never trusted
-    /// again; runs of a trusted one are no longer counted.
+    /// Records which keys a run touched. True if it is the first run that roams. A script that has roamed is
+    /// never trusted again; runs of a trusted one are no longer counted.
     pub fn note(&self, reach: Reach, trusted_after: u32) -> bool {
         let seen = self.0.load(Ordering::Relaxed);
         match reach {
@@ -168,7 +169,7 @@ impl Script {
         Ok(Script { sha, source, body_start, flags, state: AtomicU8::new(0), reach: ReachSeen::default() })
     }
 
-    /// The same script, as if it were new to the cache.
+    /// A copy of the script, as if it were new to the cache.
     pub(crate) fn anew(&self) -> Script {
         let (source, reach) =
             (self.source.clone(), ReachSeen(AtomicU32::new(self.reach.0.load(Ordering::Relaxed))));
@@ -214,7 +215,8 @@ impl Script {
         self.state.fetch_or(GONE, Ordering::Relaxed);
     }
 
-    /// Records a run. Reads first, because all threads share the cache line; it is written once per round of the cache.
+    /// Records a run. Reads first, because all threads share the cache line; it is written once per round of
+    /// the cache.
     pub(crate) fn set_used(&self) {
         if self.state.load(Ordering::Relaxed) & USED == 0 {
             self.state.fetch_or(USED, Ordering::Relaxed);

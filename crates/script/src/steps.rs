@@ -1,8 +1,10 @@
-//! Counts the work of native functions in steps, so that a long call does not keep its thread from its other work.
+//! Counts the work of native functions in steps, so that a long call does not keep its thread from its other
+//! work.
 //!
-//! Lua's hook counts the instructions of scripts, and a call of a native function is one instruction, however long it takes. So
-//! functions that may take long count their own work. A step is about one to ten nanoseconds. Every [`STEP_COUNT`] steps the host is
-//! asked what the hook asks it. Remaining steps are carried over to the next call: a thousand short calls count like a long one.
+//! Lua's hook counts the instructions of scripts, and a call of a native function is one instruction, however
+//! long it takes. So functions that may take long count their own work. A step is about one to ten
+//! nanoseconds. Every [`STEP_COUNT`] steps the function asks the host the same question as the hook.
+//! Remaining steps are carried over to the next call: a thousand short calls count like a long one.
 
 use std::cell::Cell;
 
@@ -11,7 +13,8 @@ pub(crate) const STEP_COUNT: i64 = 10_000;
 /// Bytes that are copied or compared in one step.
 pub(crate) const STEP_BYTES: usize = 64;
 
-/// Steps that traversing a table counts as, because a table that was large and is now empty still has many free slots.
+/// Steps that traversing a table counts as, because a table that was large and is now empty still has many
+/// free slots.
 pub(crate) const TABLE_STEP_COUNT: usize = 100;
 
 /// The script must end.

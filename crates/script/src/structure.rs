@@ -1,5 +1,5 @@
-//! The library `struct`: converts numbers and strings to and from binary layouts. After Roberto Ierusalimschy's
-//! library.
+//! The library `struct`: converts numbers and strings to and from binary layouts. After Roberto
+//! Ierusalimschy's library.
 //!
 //! | format | value | format | value |
 //! |---|---|---|---|
@@ -132,8 +132,8 @@ fn unsigned_of(number: f64) -> u64 {
     }
 }
 
-/// An argument of `pack` as a number. A missing one is reported as nil, because the original pushes a nil after
-/// its arguments.
+/// An argument of `pack` as a number. A missing one is reported as nil, because the original pushes a nil
+/// after its arguments.
 fn number_arg(stack: &Stack<'_>, position: i32) -> Result<f64, Failure> {
     if position > stack.arg_count() {
         return Err(Failure::argument(position, "number expected, got nil"));

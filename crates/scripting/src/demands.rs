@@ -1,13 +1,13 @@
-//! What a call may do, and where it may run. Its command's entry says so, unless a script or function declares flags
-//! (`no-writes` and the like). EXEC does what the queued commands do.
+//! Tells what a call may do, and where it may run. The command's entry declares that, unless a script or
+//! function declares flags (`no-writes` and the like). EXEC may do whatever its queued commands may.
 //!
-//! Everything that refuses or delays a call because of what it may do asks here, and not the entry.
+//! Code that refuses or delays a call because of what it may do asks here, and not the entry.
 
 use command::{Command, Flag, Route};
 
 use crate::states::States;
 
-/// What a call may do, and where it may run.
+/// The effects that a call may have, and the states of the server in which it may run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Demands {
     /// It reads data.
@@ -27,7 +27,7 @@ pub struct Demands {
 }
 
 impl Demands {
-    /// What the entry of a command says of a call with these arguments.
+    /// The demands that the command's entry declares for a call with these arguments.
     fn declared(command: &Command, args: &[&[u8]]) -> Demands {
         let writes = command.writes(args);
         Demands {
@@ -43,7 +43,7 @@ impl Demands {
         }
     }
 
-    /// What a script with these flags says.
+    /// Replaces the demands about which a script declares something by its flags.
     fn of_script(self, flags: script::Flags) -> Demands {
         Demands {
             writes: !flags.no_writes,
@@ -55,7 +55,7 @@ impl Demands {
         }
     }
 
-    /// What a call, with its script or function, demands; for EXEC see [`and`](Self::and).
+    /// The demands of a call, including its script or function; for EXEC see [`and`](Self::and).
     pub fn of(lua: &mut States, command: &Command, args: &[&[u8]]) -> Demands {
         let declared = Demands::declared(command, args);
         if let Route::Script(callee) = command.entry.route
@@ -67,7 +67,7 @@ impl Demands {
         declared
     }
 
-    /// What two calls together demand.
+    /// The demands of two calls together.
     #[must_use]
     pub fn and(self, other: Demands) -> Demands {
         Demands {

@@ -1,4 +1,4 @@
-//! What scripts and their commands need from the thread that runs them.
+//! The interface through which scripts and their commands use the thread that runs them.
 
 use command::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
 use resp::{Output, Proto, Reply};
@@ -10,13 +10,14 @@ use crate::states::States;
 pub struct Settings {
     /// Time in milliseconds after which a running script is slow (`busy-reply-threshold`). `u64::MAX`: never.
     pub slow_after_ms: u64,
-    /// Time in milliseconds after which a script that has written nothing is ended (`script-time-max`). `u64::MAX`: never.
+    /// Time in milliseconds after which a script that has written nothing is ended (`script-time-max`).
+    /// `u64::MAX`: never.
     pub time_max_ms: u64,
     /// A script is trusted to keep to its declared keys after this many runs that did.
     pub trusted_after: u32,
 }
 
-/// What a replica refuses to do for the scripts of its clients.
+/// The errors with which this server refuses commands of its clients' scripts because of its role.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
     /// The error for writes, if they are refused.
@@ -39,13 +40,15 @@ pub trait Door {
     /// Whether memory was short when the command of `client` arrived.
     fn lacked_room(&self, client: &Client) -> bool;
 
-    /// A script begins. Its commands come from `client`, which has the rights of the client that called the script.
+    /// A script begins. Its commands come from `client`, which has the rights of the client that called the
+    /// script.
     fn enter_script(&mut self, client: &Client);
 
     /// The script has ended. From now on, commands are its caller's again.
     fn leave_script(&mut self, was_slow: bool);
 
-    /// Whether the running script may run the command. If not, returns the error for the script and logs the refusal.
+    /// Whether the running script may run the command. If not, returns the error for the script and logs the
+    /// refusal.
     fn permit(&mut self, command: &Command, args: &[&[u8]]) -> CommandResult;
 
     /// Whether the running script may run the command. A refusal is not logged.
@@ -54,14 +57,16 @@ pub trait Door {
     /// The error for all writes, if data must not be changed now.
     fn refuses_writes(&self) -> Option<CommandError>;
 
-    /// Whether this server refuses anything because of its role. If not, [`standing`](Self::standing) is empty.
+    /// Whether this server refuses anything because of its role. If not, [`standing`](Self::standing) is
+    /// empty.
     fn has_standing(&self) -> bool;
 
-    /// What this server refuses because of its role: because it is a replica, or because its data may be undone.
+    /// The refusals that follow from this server's role: it is a replica, or its data may be undone.
     fn standing(&self) -> Standing;
 
-    /// Runs a command of the running script and writes the reply in `proto`. The command's shards are entered. Unless the outcome is that
-    /// it needs other shards, the command is counted and shown to monitors.
+    /// Runs a command of the running script and writes the reply in `proto`. The command's shards are
+    /// entered. Unless the outcome is that it needs other shards, the command is counted and shown to
+    /// monitors.
     fn run<'t>(
         &mut self,
         tx: &mut Tx<'t>,

@@ -1,4 +1,5 @@
-//! What files contain besides keys: libraries of functions, and the names of scripts that have roamed.
+//! Collects the parts of files that are not keys: libraries of functions, and the names of scripts that have
+//! roamed.
 
 use command::Command;
 use persistence::Extras;

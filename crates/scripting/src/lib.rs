@@ -1,4 +1,5 @@
-//! EVAL, SCRIPT, FCALL and FUNCTION: scripts and libraries that all threads share, and how a thread runs them.
+//! EVAL, SCRIPT, FCALL and FUNCTION: scripts and libraries that all threads share, and how a thread runs
+//! them.
 //!
 //! ```text
 //!   all threads   Scripts (scripts.rs): the cache, what roamed, the libraries (libraries.rs), what is slow (slow.rs)
@@ -11,13 +12,15 @@
 //!                 Door (door.rs): rights and memory of its commands, what happens meanwhile
 //! ```
 //!
-//! The server has one [`Scripts`], and one [`States`] for each thread. The commands ([`ENTRIES`]) use their thread's [`Door`].
+//! The server has one [`Scripts`], and one [`States`] for each thread. The commands ([`ENTRIES`]) use their
+//! thread's [`Door`].
 //!
-//! Libraries are an immutable set with a version. A thread that runs a function compares versions and loads what it lacks
-//! into a Lua state of its own. A function that holds no shard starts again if the set has changed before it entered its
-//! first shard.
+//! Libraries are an immutable set with a version. A thread that runs a function compares versions and loads
+//! what it lacks into a Lua state of its own. A function that holds no shard starts again if the set has
+//! changed before it entered its first shard.
 //!
-//! Not here: Lua and its libraries (crate `script`), and how other clients are served while a script is slow (`server`).
+//! Not here: Lua and its libraries (crate `script`), and how other clients are served while a script is slow
+//! (`server`).
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,9 @@
 //! The libraries of functions that all threads share.
 //!
-//! A set of libraries never changes. `FUNCTION LOAD` and similar commands enter all shards, replace the set and increment its
-//! version. A thread that is about to run a function compares versions, which is one read, and takes the lock only if there is
-//! a new one. So all threads see a change at the same moment: the holder of a shard sees one set.
+//! A set of libraries never changes. `FUNCTION LOAD` and similar commands enter all shards, replace the set
+//! and increment its version. A thread that is about to run a function compares versions, which is one read,
+//! and takes the lock only if there is a new one. So all threads see a change at the same moment: the holder
+//! of a shard sees one set.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! What a client can run, and why it cannot be run.
+//! The programs that a client can run, and why one cannot be run.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// What it declares about itself.
+    /// The flags that it declares.
     pub fn flags(&self) -> Flags {
         match self {
             Program::Script(script) => script.flags(),

@@ -1,5 +1,6 @@
-//! The names of scripts and functions that have touched undeclared keys. Flushing the script cache and replacing libraries
-//! do not remove them, and snapshots keep them across restarts. So what roams only once in many runs is not trusted again.
+//! The names of scripts and functions that have touched undeclared keys. Flushing the script cache and
+//! replacing libraries do not remove them, and snapshots keep them across restarts. So a script that roams
+//! only once in many runs is not trusted again.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,8 +10,8 @@ pub const ROAMED_AUX: &str = "darter-roamed";
 /// Most names that are kept, because some clients send an endless stream of new scripts.
 const NAMES_MAX: usize = 1_000;
 
-/// Names of scripts (their SHA-1) and functions, the latest at the end. The lock is taken when something roams or runs for the
-/// first time, and for saving.
+/// Names of scripts (their SHA-1) and functions, the latest at the end. The lock is taken when a script or
+/// function roams or runs for the first time, and for saving.
 #[derive(Debug, Default)]
 pub struct Roamed(Mutex<VecDeque<Box<[u8]>>>);
 
@@ -32,7 +33,7 @@ impl Roamed {
         self.lock().iter().any(|known| **known == *name)
     }
 
-    /// All names in the form for snapshots; `None` if there are none.
+    /// All names in the form for snapshots; `None` if no script or function has roamed.
     pub fn saved(&self) -> Option<Vec<u8>> {
         let names = self.lock();
         let names: Vec<&[u8]> = names.iter().map(|name| &**name).collect();

@@ -1,12 +1,13 @@
 //! How a script that has written waits for an undeclared shard that is taken.
 //!
-//! The script cannot run again, so it waits as long as it must, and keeps its shards (`shard/hold.rs` explains why there is
-//! no circular wait). If it holds the roaming shard, it just asks for the shard it wants. If not, because it was trusted to
-//! keep to its declared keys, it asks for the roaming shard first. Meanwhile it lends its shards to the script that holds
-//! the roaming shard, and gets them back after it: the task that asks for a shard's return is first in its backlog.
+//! The script cannot run again, so it waits as long as it must, and keeps its shards (`shard/hold.rs`
+//! explains why there is no circular wait). If it holds the roaming shard, it just asks for the shard it
+//! wants. If not, because it was trusted to keep to its declared keys, it asks for the roaming shard first.
+//! Meanwhile it lends its shards to the script that holds the roaming shard, and gets them back after it: the
+//! task that asks for a shard's return is first in its backlog.
 //!
-//! Invariant: a script that lends is between two commands, so its shards are consistent. Ready keys are announced only when
-//! the script is complete, so it keeps them meanwhile.
+//! Invariant: a script that lends is between two commands, so its shards are consistent. Ready keys are
+//! announced only when the script is complete, so it keeps them meanwhile.
 
 use std::time::Duration;
 
@@ -53,7 +54,8 @@ impl Waiting {
         Some(Waiting { id, asked, has_come: false, lends, lent: Vec::new(), looks: 0 })
     }
 
-    /// Checks for the shard, and for the return of shards lent meanwhile. True if the shard and all lent ones have come.
+    /// Checks for the shard, and for the return of shards lent meanwhile. True if the shard and all lent ones
+    /// have come.
     pub(crate) fn look(&mut self, hold: &mut Held<'_>) -> bool {
         if !self.has_come {
             match self.asked.answer() {
@@ -80,11 +82,11 @@ impl Waiting {
         self.lent.len()
     }
 
-    /// Lends each shard that someone asks for.
+    /// Lends each shard that another script asks for.
     fn lend(&mut self, hold: &mut Held<'_>) {
         for id in [hold.entered(), hold.kept()].concat() {
             if !hold.has(id) && !hold.kept().contains(&id) {
-                // It was in both lists, and is lent already.
+                // The shard was in both lists, and is lent already.
                 continue;
             }
             let is_asked_for = |task: &Task| matches!(task.work, Work::HandOver(_));

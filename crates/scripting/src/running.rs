@@ -1,13 +1,14 @@
 //! Runs scripts and functions on a thread: what they may do, and for how long.
 //!
-//! The shards of a script's declared keys are entered before it runs. Other shards are entered as the script touches them: out of order,
-//! so only by trying. If one is taken and the script has not written, the script runs again with that shard among those entered in
-//! order. If it has written, it waits (`roaming.rs`). A script that may roam ([`ReachSeen`](script::ReachSeen)) also enters the
-//! *roaming* shard, so only one such script runs at a time.
+//! The shards of a script's declared keys are entered before it runs. Other shards are entered as the script
+//! touches them: out of order, so only by trying. If one is taken and the script has not written, the script
+//! runs again with that shard among those entered in order. If it has written, it waits (`roaming.rs`). A
+//! script that may roam ([`ReachSeen`](script::ReachSeen)) also enters the *roaming* shard, so only one such
+//! script runs at a time.
 //!
-//! A script that runs for longer than `busy-reply-threshold` is slow: its thread answers `BUSY` to its other clients, other threads
-//! answer `BUSY` where a command needs its shards, and `SCRIPT KILL` (for a function `FUNCTION KILL`) ends it. A script that has written
-//! nothing when `script-time-max` is over is ended.
+//! A script that runs for longer than `busy-reply-threshold` is slow: its thread answers `BUSY` to its other
+//! clients, other threads answer `BUSY` where a command needs its shards, and `SCRIPT KILL` (for a function
+//! `FUNCTION KILL`) ends it. A script that has written nothing when `script-time-max` is over is ended.
 
 use command::{Client, Command, CommandError, Flag, Located, Needs, Outcome, Tx};
 use resp::{Output, Proto, Reply};
@@ -192,15 +193,15 @@ impl script::Host for Run<'_, '_> {
     }
 }
 
-/// The client on whose behalf a script of `client` calls commands. What the script pops belongs to the script: it is never put back,
-/// even if the client is gone.
+/// The client on whose behalf a script of `client` calls commands. Elements that the script pops belong to
+/// the script: they are never put back, even if the client is gone.
 fn as_in_script(client: Client) -> Client {
     Client { deny_blocking: true, in_script: true, proto: Proto::Resp2, may_be_gone: false, ..client }
 }
 
 impl<'t> Run<'_, 't> {
-    /// Ends the script if it has written nothing and exceeds `script-time-max`. A script that has written continues, because its changes
-    /// must not be applied by half.
+    /// Ends the script if it has written nothing and exceeds `script-time-max`. A script that has written
+    /// continues, because its changes must not be applied by half.
     #[inline]
     fn check_time(&mut self) -> Result<(), Interrupt> {
         if self.time_max_ms == u64::MAX || self.tx.wrote {
@@ -257,8 +258,8 @@ impl<'t> Run<'_, 't> {
         Ok(command)
     }
 
-    /// Whether a call touches a key that is neither declared nor always in the shard of a declared one, because of its hash tag or a
-    /// colocation rule. Such a key may be in an entered shard only by accident.
+    /// Whether a call touches a key that is neither declared nor always in the shard of a declared one,
+    /// because of its hash tag or a colocation rule. Such a key may be in an entered shard only by accident.
     fn builds_names(&self, command: &Command, args: &[&[u8]]) -> bool {
         let declared = &self.call.request[3..3 + self.call.key_count];
         let placement = self.tx.hold.shards().placement();
@@ -303,7 +304,8 @@ impl<'t> Run<'_, 't> {
                 }
             }
         }
-        // The script held nothing, and the libraries have been replaced. What it would read now is newer than its own code.
+        // The script held no shard, and the libraries have been replaced. Data that it reads now is newer
+        // than its own code.
         if self.is_outdated() && !self.tx.wrote {
             return Err(self.again(ids));
         }
@@ -339,13 +341,15 @@ impl<'t> Run<'_, 't> {
         Ok(())
     }
 
-    /// Waits for a shard as long as it takes: what the script has written cannot be undone, so it must continue.
+    /// Waits for a shard as long as necessary: the changes of the script cannot be undone, so it must
+    /// continue.
     fn wait_for(&mut self, id: ShardId) {
         let Some(mut waiting) = Waiting::begin(&mut self.tx.hold, id) else { return };
         let mut written = 0;
         if id == self.tx.hold.shards().roaming() {
-            // The script lends shards that it has changed, so its changes so far must be committed before the borrower's. Only here is a
-            // script more than one unit, so a crash may keep only the first. Its next run enters the roaming shard at once.
+            // The script lends shards that it has changed, so its changes so far must be committed before the
+            // borrower's. Only here is a script more than one unit, so a crash may keep only the first. Its
+            // next run enters the roaming shard at once.
             self.tx.commit();
             // Other clients may be served meanwhile, but this slice belongs to the script's client.
             written = std::mem::take(&mut self.tx.written);
@@ -355,8 +359,8 @@ impl<'t> Run<'_, 't> {
         while !waiting.look(&mut self.tx.hold) {
             lent_count = lent_count.max(waiting.lent_count());
             waiting.pause();
-            // Once the script is slow, its thread's other clients are served. It cannot be ended here, not even by a shutdown: the shard
-            // comes when its holder is done.
+            // Once the script is slow, its thread's other clients are served. It cannot be ended here, not
+            // even by a shutdown: the shard comes when its holder is done.
             let _ = script::Host::tick(self);
         }
         self.tx.hold.shards().note_asker(false);

@@ -1,7 +1,8 @@
-//! What all threads share of scripts: the script cache, the libraries of functions, and which scripts are slow.
+//! The state that all threads share for scripts: the script cache, the libraries of functions, and which
+//! scripts are slow.
 //!
-//! A thread compiles a script once and then runs it without coming here. The lock of the cache is taken when a thread
-//! runs a script for the first time, and by `SCRIPT LOAD`, `EXISTS` and `FLUSH`.
+//! A thread compiles a script once and then runs it without coming here. The lock of the cache is taken when
+//! a thread runs a script for the first time, and by `SCRIPT LOAD`, `EXISTS` and `FLUSH`.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -101,7 +102,7 @@ impl Scripts {
         if is_function { CommandError::BUSY_WITH_FUNCTION } else { CommandError::BUSY }
     }
 
-    /// Ends every slow script, or every slow function, that has not written. An error if there is none.
+    /// Ends every slow script, or every slow function, that has not written. Fails if it ends no call.
     pub fn kill(&self, kind: SlowKind) -> Result<(), CommandError> {
         let slow = || self.threads.iter();
         if slow().filter(|slow| slow.kind() == Some(kind) && slow.kill()).count() > 0 {

@@ -1,4 +1,5 @@
-//! The state of a thread's script, for other threads: whether one runs and, if it is slow, whether it can be killed.
+//! The state of a thread's script, for other threads: whether one runs and, if it is slow, whether it can be
+//! killed.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Slow {
-    /// Nothing runs, or not for long.
+    /// No script runs, or none has run for long.
     No,
     /// It has been running for longer than `busy-reply-threshold`, and has changed nothing.
     Killable,
@@ -17,7 +18,7 @@ pub enum Slow {
     Killed,
 }
 
-/// What is slow: a script or a function.
+/// The kind of a slow call: a script or a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlowKind {
     /// A script, called by `EVAL` and similar commands.
@@ -29,7 +30,7 @@ pub enum SlowKind {
 /// A slow call of a script or function.
 #[derive(Clone, Debug)]
 pub struct SlowCall {
-    /// What it is.
+    /// Whether it is a script or a function.
     pub kind: SlowKind,
     /// The function's name; empty for a script.
     pub name: Vec<u8>,

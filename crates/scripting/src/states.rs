@@ -29,11 +29,12 @@ pub struct States {
     /// The libraries of `libraries_version`, which may have been replaced since.
     libraries: Arc<LibrarySet>,
     libraries_version: u64,
-    /// The last script or function that was asked for. One request asks several times, and the next request often asks for the same.
+    /// The last script or function that was asked for. One request asks several times, and the next request
+    /// often asks for the same.
     recent: Option<Program>,
     is_running: bool,
-    /// The memory of both states: as in Redis it does not count against `maxmemory`, since `script-memory-bytes-max`
-    /// limits it.
+    /// The memory of both states: as in Redis it does not count against `maxmemory`, since
+    /// `script-memory-bytes-max` limits it.
     memory: Exemption,
 }
 
@@ -107,7 +108,7 @@ impl States {
                 if self.scripts.roamed.has(sha.as_str().as_bytes()) {
                     script.reach().note(Reach::Roaming, 0);
                 }
-                // If another thread was faster, its script is the right one, so that all forget the same one.
+                // If another thread was faster, its script is used, so that all threads forget the same one.
                 self.scripts.cache().insert(script, Origin::Eval)
             }
         };
@@ -176,7 +177,8 @@ impl States {
         self.functions().load_again(library, &mut Loading::unlimited(&clock, scripts))
     }
 
-    /// Changes the libraries of all threads by `change`, which may load some here. All shards have to be entered.
+    /// Changes the libraries of all threads by `change`, which may load some here. All shards have to be
+    /// entered.
     pub(crate) fn change_libraries<R>(
         &mut self,
         change: impl FnOnce(&mut LibrarySet, &mut FunctionEngine, &mut Loading) -> Result<R, Failure>,
@@ -213,9 +215,9 @@ impl States {
         self.recent.as_ref()
     }
 
-    /// The shards that a call needs besides those of its keys: the roaming shard, unless the script has kept to its keys
-    /// `trusted_after` times. Once is enough if the names of its declared keys colocate them, because that also applies to the names
-    /// that it builds.
+    /// The shards that a call needs besides those of its keys: the roaming shard, unless the script has kept
+    /// to its keys `trusted_after` times. Once is enough if the names of its declared keys colocate them,
+    /// because that also applies to the names that it builds.
     pub fn needs(&mut self, args: &[&[u8]], callee: Callee, trusted_after: u32, shards: &Shards) -> Needs {
         let (may_roam, may_roam_if_colocated) = match self.called(args, callee) {
             Some(program) => {

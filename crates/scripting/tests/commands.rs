@@ -1,4 +1,4 @@
-//! The commands on a single-threaded store whose door records what is asked of it.
+//! The commands on a single-threaded store, with a door that records the calls made to it.
 
 use command::{
     Client, Command, CommandError, CommandId, CommandResult, Host, Local, Outcome, OwnCall, Run, Tx,

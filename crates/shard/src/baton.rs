@@ -58,12 +58,12 @@ impl<T> Baton<T> {
     /// Takes the baton if it is free.
     #[inline]
     pub fn try_enter(&self) -> bool {
-        // A failed exchange would take the cache line away from the holder, who needs it to leave.
+        // A failed exchange would pull the cache line from the holder, who needs it to leave.
         !self.is_held()
             && self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether somebody holds it right now. Only a hint, which may be outdated.
+    /// Whether a thread holds the baton right now. Only a hint, which may be outdated.
     #[inline]
     pub fn is_held(&self) -> bool {
         self.word.load(Ordering::Relaxed) != FREE
@@ -111,7 +111,8 @@ impl<T> Baton<T> {
         while !stack.is_null() {
             // SAFETY: every node on the stack was published by `enter_or_delegate` and belongs to the taker now.
             let next = unsafe { (*stack).next };
-            // SAFETY: as above.
+            // SAFETY: `stack` is still the same node of the chain that this taker owns; no other thread
+            // refers to it.
             unsafe { (*stack).next = oldest_first };
             oldest_first = stack;
             stack = next;

@@ -4,7 +4,7 @@
 //! prefix. All shards share these [`Prefixes`], which change only while all shards are entered. Reading and changing a
 //! key both happen under the shard's baton: every client that read the old value is told, and has got its reply before.
 //!
-//! Keys are identified by name, in whatever database. Clients that are gone are noticed when they have to be told.
+//! Keys are identified by name, in any database. A client that is gone is noticed when it has to be told.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct Tracker {
     pub subscriber: Subscriber,
 }
 
-/// Who has to be told that a key has changed.
+/// The clients to be told that a key has changed.
 #[derive(Debug, Default)]
 pub struct Told {
     /// Clients that have read it.
@@ -38,7 +38,7 @@ pub struct Told {
 pub struct Prefixes(BTreeMap<Arc<[u8]>, Vec<Tracker>>);
 
 impl Prefixes {
-    /// Whether there are none.
+    /// Whether no prefix is tracked.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -75,7 +75,7 @@ impl Prefixes {
 #[derive(Debug)]
 pub struct Tracking {
     by_key: HashMap<Box<[u8]>, Vec<Tracker>, FixedState>,
-    /// The same at every shard; `None` if there are none.
+    /// The tracked prefixes, which all shards share; `None` if no prefix is tracked.
     prefixes: Option<Arc<Prefixes>>,
     /// The number of clients, summed over all keys.
     item_count: usize,
@@ -103,7 +103,7 @@ impl Tracking {
         self.prefixes.take()
     }
 
-    /// Whether nobody tracks anything.
+    /// Whether no client tracks anything.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty() && self.prefixes.is_none()
@@ -119,8 +119,9 @@ impl Tracking {
         self.note_keys();
     }
 
-    /// Who has to be told that `key` has changed: not the client `deaf`, which changed it and wants to hear nothing of
-    /// its own changes. Each reader is told once.
+    /// Forgets the readers of `key`, which has changed, and returns the clients to be told. The client
+    /// `deaf`, which made the change and does not want to hear of its own changes, is left out. Each reader
+    /// is told once.
     pub fn changed(&mut self, key: &[u8], deaf: Option<u64>) -> Told {
         let readers = self.by_key.remove(key).unwrap_or_default();
         self.item_count -= readers.len();

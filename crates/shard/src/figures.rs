@@ -30,7 +30,7 @@ pub struct Figures {
     pub promoted_jobs: Figure,
     /// Records of waiting clients, one for each key that a client waits for.
     pub waiters: Figure,
-    /// Keys that somebody waits for.
+    /// Keys that clients wait for.
     pub awaited_keys: Figure,
     /// Keys with waiting clients that are also to be told when the key is deleted.
     pub awaited_keys_for_loss: Figure,

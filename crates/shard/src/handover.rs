@@ -7,9 +7,9 @@
 //!   holds the shard       ◀── given ───      and gives it
 //! ```
 //!
-//! The baton stays taken throughout, so nobody gets in between, however busy the shard is. Only scripts that have
-//! written ask: see `hold.rs`. If the holder's thread ends before it reaches the task, the task is *dropped*, and the
-//! asker asks again.
+//! The baton stays taken throughout, so no third thread gets in between, however busy the shard is. Only
+//! scripts that have written ask: see `hold.rs`. If the holder's thread ends before it reaches the task, the
+//! task is *dropped*, and the asker asks again.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ pub enum Answer {
     Dropped,
 }
 
-/// A shard that its last holder has given away. Whoever has this is its holder, and records that with
-/// [`Hold::accept`](crate::Hold::accept).
+/// A shard that its last holder has given away. The thread that has this value is the shard's holder, and
+/// records that with [`Hold::accept`](crate::Hold::accept).
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "the shard is held until it is accepted and left"]
 pub struct Given(ShardId);
@@ -56,7 +56,8 @@ impl Asked {
         (Asked(Arc::clone(&state)), HandOver(state))
     }
 
-    /// The state of the request. Once the shard is given, what its last holder did there is visible.
+    /// The state of the request. Once the shard is given, this thread sees everything that the last holder
+    /// did there.
     ///
     /// # Panics
     /// If it was given before: a shard is given once.

@@ -2,12 +2,13 @@
 //!
 //! *One shard*: enter it, or delegate the task.
 //!
-//! *Several*: enter them in ascending order, and spin briefly at one that is taken. If it stays taken, leave all shards
-//! entered so far, queue a task at that shard, and try again when its holder reports. So a thread that waits without
-//! limit holds nothing, and there is no deadlock. A transaction that has failed [`PATIENCE_AFTER`] times takes the
-//! [`Patience`] token, of which there is one, and spins a hundred times as long while it holds what it has: the others
-//! still wait only briefly, so it succeeds. It does not yield the processor meanwhile: if other processes want it, that
-//! would cost a slice of the scheduler, during which everybody else would lack the shards that it holds.
+//! *Several*: enter them in ascending order, and spin briefly at one that is taken. If it stays taken, leave
+//! all shards entered so far, queue a task at that shard, and try again when its holder reports. So a thread
+//! that waits without limit holds nothing, and there is no deadlock. A transaction that has failed
+//! [`PATIENCE_AFTER`] times takes the one [`Patience`] token, and spins a hundred times as long while it
+//! holds what it has: the others still wait only briefly, so it succeeds. It does not yield the processor
+//! meanwhile: if other processes want it, yielding would cost a slice of the scheduler, during which all
+//! other threads would lack the shards that it holds.
 //!
 //! *Out of order* (a script touches a key that it did not declare): only try. If the shard is taken and nothing was
 //! written, the script runs again with that shard among those entered in order. If the script has written, it cannot be
@@ -41,7 +42,8 @@ use crate::sync::{AtomicBool, Ordering};
 
 /// How often a thread looks at a taken baton before it leaves everything: about 2 µs, the time of a few commands.
 const SPINS_MAX: u32 = if cfg!(loom) { 1 } else { 48 };
-/// The same with the patience token: about 0.2 ms. Counted rather than timed, because nothing here reads a clock.
+/// The spins of a thread with the patience token: about 0.2 ms. Counted rather than timed, because nothing
+/// here reads a clock.
 const PATIENT_SPINS_MAX: u32 = if cfg!(loom) { 2 } else { 100 * SPINS_MAX };
 /// Failed attempts of a transaction on several shards after which it asks for the token.
 pub const PATIENCE_AFTER: u32 = 8;
@@ -80,14 +82,14 @@ pub struct Hold<'s, T, W> {
     has_unpublished: bool,
 }
 
-/// Shards that no thread holds but that are still taken, for the thread that [takes](Hold::take) them. If none does,
-/// nobody can ever enter them again.
+/// Shards that no thread holds but that are still taken, for the thread that [takes](Hold::take) them. If no
+/// thread takes them, they can never be entered again.
 #[derive(Debug)]
 #[must_use]
 pub struct Lent(SmallVec<[ShardId; 8]>);
 
 impl<'s, T, W> Hold<'s, T, W> {
-    /// Nothing held.
+    /// A hold without shards.
     pub fn new(shards: &'s Shards<T, W>) -> Self {
         Hold { shards, entered: SmallVec::new(), focus: None, kept: SmallVec::new(), has_unpublished: false }
     }
@@ -261,7 +263,8 @@ impl<'s, T, W> Hold<'s, T, W> {
     pub fn for_each_entered(&mut self, mut visit: impl FnMut(&mut Shard<W>)) {
         let roaming = self.shards.roaming();
         for &id in self.entered.iter().filter(|id| **id != roaming) {
-            // SAFETY: this thread holds the baton of what is entered, and `&mut self` is the only way to the data.
+            // SAFETY: this thread holds the batons of the entered shards, and `&mut self` is the only way to
+            // the data.
             visit(unsafe { &mut *self.shards.shard_ptr(id) });
         }
     }
@@ -289,7 +292,7 @@ impl<'s, T, W> Hold<'s, T, W> {
         Lent(lent)
     }
 
-    /// Takes what another thread has lent, for the running transaction.
+    /// Takes shards that another thread has lent, for the running transaction.
     pub fn take(&mut self, lent: Lent) {
         lent.0.into_iter().for_each(|id| self.add(id));
     }
@@ -336,7 +339,8 @@ impl<'s, T, W> Hold<'s, T, W> {
         self.backlog(id).push_back(node);
     }
 
-    /// Passes every task delegated to `id`, which this thread holds, to `sift`; what that returns stays.
+    /// Passes every task delegated to `id`, which this thread holds, to `sift`, and keeps those that `sift`
+    /// returns.
     pub fn sift_tasks(
         &mut self,
         id: ShardId,

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   thread A ── enter ──▶ [baton │ dbs, waiters, watches, channels] ◀── delegate ── thread B
-//!                  run own command, then what lies in the mailbox (at most DRAIN_MAX), leave
+//!                  run own command, then the tasks in the mailbox (at most DRAIN_MAX), leave
 //! ```
 //!
 //! Invariants: shard data is touched only under the baton; a thread that holds one waits for another only in ascending

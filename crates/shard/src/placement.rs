@@ -58,7 +58,7 @@ impl Placement {
         Placement { seed, shard_count, colocation: Colocation::default(), round_robin }
     }
 
-    /// The same placement with the rules of `colocation`.
+    /// Replaces the colocation rules of this placement.
     pub fn with_colocation(self, colocation: Colocation) -> Self {
         Placement { colocation, ..self }
     }
@@ -104,7 +104,8 @@ impl Placement {
         (self.by_hash(placing), key_hash)
     }
 
-    /// The same for a key whose hash tag is the [`placing_part`](Self::placing_part) of a key on `shard`.
+    /// Locates a key whose hash tag is the [`placing_part`](Self::placing_part) of a key on `shard`. Returns
+    /// what [`locate`](Self::locate) returns.
     #[inline]
     pub fn locate_beside(&self, shard: ShardId, key: &[u8]) -> (ShardId, u64) {
         if self.round_robin.is_some() {

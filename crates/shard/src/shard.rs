@@ -1,4 +1,5 @@
-//! What one shard owns: plain single-threaded data. A thread that has it as `&mut` holds its baton.
+//! The data that one shard owns: plain single-threaded structures. A thread that has them as `&mut` holds the
+//! baton.
 
 use std::sync::Arc;
 
@@ -50,8 +51,8 @@ pub struct Shard<W> {
     pub last_cas: u64,
     /// The stamp of the last record committed while this shard was held.
     pub last_stamp: u64,
-    /// The slice of the last committed record with a change of this shard: what is read here is durable when that slice
-    /// is.
+    /// The slice of the last committed record with a change of this shard: data read here is durable when
+    /// that slice is.
     pub last_slice: u64,
     /// Whether a change of this shard is recorded but not committed yet.
     pub is_written: bool,

@@ -26,9 +26,9 @@ struct Cell<T, W> {
     baton: Baton<T>,
     home: u16,
     backlog: UnsafeCell<Backlog<T>>,
-    /// The data; null until somebody who holds the baton asks for them. Owned: a leaked box.
+    /// The data; null until a holder of the baton asks for them. Owned: a leaked box.
     shard: AtomicPtr<Shard<W>>,
-    /// What may be read of the data without the baton.
+    /// The figures and tallies, which may be read without the baton.
     shown: OnceLock<(Arc<Figures>, Arc<Tallies>)>,
 }
 
@@ -39,13 +39,13 @@ impl<T, W> Drop for Cell<T, W> {
     fn drop(&mut self) {
         let shard = *self.shard.get_mut();
         if !shard.is_null() {
-            // SAFETY: `create` leaked this box, and nobody else refers to it.
+            // SAFETY: `create` leaked this box, and nothing else refers to it.
             drop(unsafe { Box::from_raw(shard) });
         }
     }
 }
 
-/// All shards. `T` is a delegated task, `W` what a shard keeps of a waiting client.
+/// All shards. `T` is a delegated task, `W` the data that a shard keeps of a waiting client.
 pub struct Shards<T, W> {
     placement: Placement,
     cells: Box<[Cell<T, W>]>,
@@ -128,18 +128,18 @@ impl<T, W> Shards<T, W> {
         (0..self.placement.shard_count()).map(ShardId)
     }
 
-    /// The shards that somebody has used, in ascending order: all others are empty. To be called while all shards are
-    /// held, or where it does not matter that some are used meanwhile.
+    /// The shards that were ever used, in ascending order: all others are empty. Call this while all shards
+    /// are held, or where it does not matter that some are used meanwhile.
     pub fn used(&self) -> impl Iterator<Item = ShardId> + use<'_, T, W> {
         self.ids().filter(|id| self.is_used(*id))
     }
 
-    /// Whether somebody has used the shard.
+    /// Whether the shard was ever used.
     pub fn is_used(&self, id: ShardId) -> bool {
         !self.cells[id.index()].shard.load(Ordering::Relaxed).is_null()
     }
 
-    /// Those of them that have `thread` as their home.
+    /// The used shards that have `thread` as their home.
     pub fn used_at_home(&self, thread: u16) -> impl Iterator<Item = ShardId> + use<'_, T, W> {
         self.used().filter(move |id| self.home(*id) == thread)
     }
@@ -166,7 +166,7 @@ impl<T, W> Shards<T, W> {
         self.cells[..self.len()].iter().filter_map(|cell| Some(&*cell.shown.get()?.0))
     }
 
-    /// Changes on all shards: the exact number for a caller that has entered all of them.
+    /// The number of changes on all shards, exact if the caller has entered all of them.
     pub fn changes(&self) -> u64 {
         self.figures().map(|figures| figures.changes.get()).sum()
     }
@@ -226,7 +226,7 @@ impl<T, W> Shards<T, W> {
         self.hides_due.load(Ordering::Relaxed)
     }
 
-    /// Sets [`hides_due`](Self::hides_due). To be called while all shards are held, so that it changes between
+    /// Sets [`hides_due`](Self::hides_due). Call this while all shards are held, so that it changes between
     /// transactions.
     pub fn set_hides_due(&self, hides_due: bool) {
         self.hides_due.store(hides_due, Ordering::Relaxed);

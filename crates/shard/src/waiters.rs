@@ -54,7 +54,7 @@ impl Claim {
 pub struct Waiter<W> {
     /// Decides who ends the wait.
     pub claim: Claim,
-    /// What is needed to serve it.
+    /// The data needed to serve it.
     pub wait: W,
     /// Whether it is also told when a key is deleted.
     pub heeds_loss: bool,
@@ -106,7 +106,7 @@ impl<W> Waiters<W> {
         Waiters { by_key, awaited: 0, next_ticket: 0, figures: figures.clone() }
     }
 
-    /// Whether nobody waits here: the common case, checked when a key is created.
+    /// Whether no client waits here: the common case, checked when a key is created.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.awaited == 0
@@ -148,9 +148,9 @@ impl<W> Waiters<W> {
         ticket
     }
 
-    /// To be called when databases were emptied, swapped or loaded, or patterns have changed, so that keys may be other
-    /// queues than before: updates the number of waiting clients of each queue. `figures` finds the figures of a key's
-    /// queue.
+    /// Updates the number of waiting clients of each queue. Call this when databases were emptied, swapped or
+    /// loaded, or when patterns have changed, so that keys may be other queues than before. `figures` finds
+    /// the figures of a key's queue.
     pub fn find_queues(&mut self, mut figures: impl FnMut(u32, &[u8]) -> Option<Arc<ds::queue::Figures>>) {
         if self.awaited == 0 {
             return;
@@ -203,7 +203,7 @@ impl<W> Waiters<W> {
         }
     }
 
-    /// Whether anybody waits for `key`.
+    /// Whether any client waits for `key`.
     #[inline]
     pub fn any(&self, db: u32, key: &[u8]) -> bool {
         let queue = if self.awaited == 0 { None } else { self.by_key.get(&PlaceRef { db, key }) };
@@ -251,7 +251,7 @@ impl<W> Waiters<W> {
         records.map(|(_, waiter)| &**waiter).filter(|waiter| waiter.claim.is_waiting())
     }
 
-    /// Every key of `db` that somebody waits for.
+    /// Every key of `db` that a client waits for.
     pub fn keys(&self, db: u32) -> impl Iterator<Item = &[u8]> {
         let awaited = self.by_key.iter().filter(|(_, queue)| !queue.records.is_empty());
         awaited.filter(move |(place, _)| place.db == db).map(|(place, _)| &*place.key)

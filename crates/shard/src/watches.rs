@@ -50,7 +50,7 @@ impl Watches {
         Watches { by_key: PlaceMap::with_hasher(FixedState::with_seed(seed)), figures: figures.clone() }
     }
 
-    /// Whether nobody watches anything here: the common case, checked on every change.
+    /// Whether no session watches anything here: the common case, checked on every change.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
@@ -95,8 +95,8 @@ impl Watches {
         }
     }
 
-    /// The data of `db` have been replaced by others (when databases are flushed or swapped): raises the flags of those
-    /// watched keys that changed by it. `contents` says what was at a key, and what is there now.
+    /// The data of `db` have been replaced by others (when databases are flushed or swapped): raises the
+    /// flags of the watched keys that this changed. `contents` returns the content of a key before and now.
     pub fn replaced(&mut self, db: u32, mut contents: impl FnMut(&[u8]) -> (Content, Content)) {
         for (place, watches) in self.by_key.iter_mut().filter(|(place, _)| place.db == db) {
             let (before, now) = contents(&place.key);
@@ -114,10 +114,10 @@ impl Watches {
     }
 }
 
-/// What is at a key.
+/// The content of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// Nothing.
+    /// No value.
     Nothing,
     /// A value that has expired but is not deleted yet.
     Expired,

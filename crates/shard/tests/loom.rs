@@ -37,7 +37,7 @@ struct Guarded {
 
 // SAFETY: `sum` is touched only while holding the baton; the test checks that this is enough.
 unsafe impl Sync for Guarded {}
-// SAFETY: as above.
+// SAFETY: `sum` is touched only while holding the baton; the test checks that this is enough.
 unsafe impl Send for Guarded {}
 
 impl Guarded {
@@ -49,7 +49,7 @@ impl Guarded {
         self.ran.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Runs one command, or leaves it with the holder, who runs it before it leaves.
+    /// Runs one command, or leaves it with the holder, which runs it before leaving.
     fn command(&self, number: usize) {
         let Some(node) = self.baton.enter_or_delegate(Delegated::new(Command::new(number))) else { return };
         self.run(&node.task);
@@ -171,7 +171,7 @@ struct Scripts {
 
 // SAFETY: a sum is touched only while holding the baton of its shard; the test checks that this is enough.
 unsafe impl Sync for Scripts {}
-// SAFETY: as above.
+// SAFETY: a sum is touched only while holding the baton of its shard; the test checks that this is enough.
 unsafe impl Send for Scripts {}
 
 /// Leaves every shard, or hands it over to a thread that has asked for it.

@@ -1,8 +1,8 @@
 //! Private keys that are encrypted with a password (PKCS #8), which rustls does not read.
 //!
-//! A build with `--cfg quick` does not decrypt them: what that needs is twenty crates.
+//! A build with `--cfg quick` does not decrypt them, because decryption needs twenty crates.
 
-/// Decrypts the key that `pem` begins with. Returns its DER, or why there is none.
+/// Decrypts the key that `pem` begins with. Returns its DER, or why it cannot be decrypted.
 #[cfg(not(quick))]
 pub(crate) fn decrypt(pem: &str, pass: &str) -> Result<Vec<u8>, String> {
     use pkcs8::EncryptedPrivateKeyInfoRef;

@@ -77,8 +77,8 @@ fn read(setting: &'static str, path: &str) -> Result<Vec<u8>, Error> {
     read_regular(Path::new(path)).map_err(unreadable)
 }
 
-/// Reads a regular file that is not too large, both checked after it was opened. A device or a FIFO might never end,
-/// and opening a FIFO might wait for ever.
+/// Reads a regular file that is not too large, both checked after it was opened. A device or a FIFO might
+/// never end, and opening a FIFO might wait for ever.
 fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let metadata = file.metadata()?;
@@ -173,8 +173,8 @@ fn add_file((roots, trusted): Added<'_>, path: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds the certificates in a folder. OpenSSL requires hashes as file names; here any name will do, and files without
-/// certificates are ignored.
+/// Adds the certificates in a folder. OpenSSL requires hashes as file names; here any name will do, and files
+/// without certificates are ignored.
 fn add_folder((roots, trusted): Added<'_>, path: &str) -> Result<(), Error> {
     const SETTING: &str = "tls-ca-cert-dir";
     if path.is_empty() {

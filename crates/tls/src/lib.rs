@@ -6,9 +6,9 @@
 //!               certificates, keys  refused by name
 //! ```
 //!
-//! Invariants: a configuration is created completely or not at all; a session keeps the configuration that it started
-//! with, so new certificates disconnect no client. Only rustls (validity of certificates) and [`Options`]' session
-//! cache read a clock.
+//! Invariants: a configuration is created completely or not at all; a session keeps the configuration that it
+//! started with, so new certificates disconnect no client. Only rustls (validity of certificates) and
+//! [`Options`]' session cache read a clock.
 //!
 //! Not here: the settings, when files are read again, and who is accepted (crate `clients`).
 

@@ -1,4 +1,4 @@
-//! What an operator asks for, as text. The fields are named like the settings.
+//! The options that an operator gives, as text. The fields are named like the settings.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! Sessions that clients may resume for a limited time.
 //!
-//! rustls' cache keeps a fixed number and drops the oldest; each value is stored with the time at which it was created.
+//! rustls' cache keeps a fixed number and drops the oldest; each value is stored with the time at which it
+//! was created.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,8 +11,8 @@ use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
 use crate::options::Caching;
 
 const TIME_BYTES: usize = 8;
-/// The most bytes of a session. It contains the client's certificates. A session with more of them is not kept, so that
-/// client makes a full handshake each time.
+/// The most bytes of a session. It contains the client's certificates. A session with more of them is not
+/// kept, so that client makes a full handshake each time.
 const SESSION_BYTES_MAX: usize = 8 * 1024;
 
 /// See the head of this file.

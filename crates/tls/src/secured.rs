@@ -93,7 +93,7 @@ impl Secured {
         peer: &str,
     ) -> Result<Secured, Error> {
         let mut session = ServerConnection::new(config.clone())?;
-        // What is sent is bounded by the connection, which hands over one piece at a time.
+        // The connection limits the bytes to send: it hands over one piece at a time.
         session.set_buffer_limit(None);
         let handshake = Some(Beginning { handshake, peer: peer.to_owned() });
         // Clients of Redis close without a goodbye, and each request says where it ends.
@@ -102,7 +102,7 @@ impl Secured {
 
     /// For a connection to another server.
     pub fn dialed(config: &Arc<ClientConfig>) -> Result<Secured, Error> {
-        // Nobody is told a name, and none is checked.
+        // The peer is not told a name, and its name is not checked.
         let name = std::net::Ipv4Addr::UNSPECIFIED.into();
         let mut session =
             ClientConnection::new(config.clone(), rustls::pki_types::ServerName::IpAddress(name))?;
@@ -110,8 +110,8 @@ impl Secured {
         Ok(Secured { session: session.into(), handshake: None, truncation: None })
     }
 
-    /// Continues a client's session whose handshake is done and whose input is read. The server will close it with a
-    /// closing message.
+    /// Continues a client's session whose handshake is done and whose input is read. The server will close it
+    /// with a closing message.
     pub fn established(session: ClientConnection) -> Secured {
         Secured { session: session.into(), handshake: None, truncation: Some(ErrorKind::UnexpectedEof) }
     }
@@ -149,7 +149,7 @@ impl Secured {
     }
 }
 
-/// The error of a handshake in words, for errors of which rustls has only a name.
+/// The error of a handshake in words, for errors that rustls only names.
 fn plainly(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
@@ -173,7 +173,8 @@ fn plainly(error: &rustls::Error) -> String {
     }
 }
 
-/// A name from a certificate as part of one line of the log. Whoever requested the certificate chose it.
+/// A name from a certificate as part of one line of the log. The party that requested the certificate chose
+/// the name, so it is shortened and escaped.
 pub fn name_in_log(name: &str) -> String {
     name.chars().take(100).flat_map(char::escape_debug).collect()
 }

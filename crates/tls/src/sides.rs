@@ -49,7 +49,8 @@ pub fn server_config(options: &Options, identity: &Identity) -> Result<Arc<Serve
     Ok(Arc::new(config))
 }
 
-/// Checks that the key fits the certificate. This names the file; rustls would only say that something is wrong.
+/// Checks that the key fits the certificate. This names the file; rustls would only say that something is
+/// wrong.
 fn check_key(pair: &Pair, provider: &CryptoProvider) -> Result<(), Error> {
     let checked = CertifiedKey::from_der(pair.chain.clone(), pair.key.clone_key(), provider);
     checked.map(drop).map_err(|error| Error::Unusable {

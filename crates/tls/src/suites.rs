@@ -106,7 +106,8 @@ pub(crate) fn versions(options: &Options) -> Result<Vec<&'static SupportedProtoc
     Ok(versions)
 }
 
-/// The suites in `tls-ciphersuites` and `tls-ciphers` that these versions have, in this order; all if they are empty.
+/// The suites in `tls-ciphersuites` and `tls-ciphers` that these versions have, in this order; all if they
+/// are empty.
 pub(crate) fn suites(
     options: &Options,
     versions: &[&'static SupportedProtocolVersion],
@@ -172,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// How many suites, and the first; or what is said against it.
+    /// Checks the number of suites, and the first; or the error.
     #[track_caller]
     fn check(options: Options, expected: Result<(usize, &str), &str>) {
         let outcome = versions(&options).and_then(|versions| suites(&options, &versions));

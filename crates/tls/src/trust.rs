@@ -1,9 +1,11 @@
-//! Who is trusted: whoever has a certificate of a configured authority, and whoever has the authority's own.
+//! Decides which peers are trusted: those with a certificate of a configured authority, and those with the
+//! authority's own certificate.
 //!
-//! rustls accepts no certificate of an authority as that of a server or client. But the simplest way to encrypt the
-//! connection of two servers is one self-signed certificate, which both have, and which each names as its authority:
-//! that is what OpenSSL, and so Redis, accepts. So a certificate that is itself among the trusted ones is accepted as
-//! long as it is valid. That the peer has its key is proven by the handshake as always.
+//! rustls accepts no certificate of an authority as that of a server or client. But the simplest way to
+//! encrypt the connection of two servers is one self-signed certificate, which both have, and which each
+//! names as its authority. OpenSSL, and so Redis, accepts that. So a certificate that is itself among the
+//! trusted ones is accepted as long as it is valid. The handshake proves that the peer has its key, as
+//! always.
 //!
 //! Names are not checked, as in Redis: replicas and primaries find each other by addresses, which change.
 
@@ -37,8 +39,8 @@ pub(crate) struct Clients {
     pub(crate) trusted: Trusted,
 }
 
-/// Whether `error`, because of which a certificate was refused, does not matter: the certificate is itself trusted, and
-/// valid now.
+/// Forgives `error`, with which a certificate was refused, if the certificate is itself trusted and valid
+/// now.
 fn is_itself_trusted(
     certificate: &CertificateDer<'_>,
     trusted: &Trusted,

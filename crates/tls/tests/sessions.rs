@@ -39,7 +39,7 @@ fn options(folder: &Scratch, name: &str) -> Options {
     }
 }
 
-/// Moves what either has to say until both are silent; the first error.
+/// Passes the bytes of either side on until both are silent. Returns the first error.
 fn converse(one: &mut Secured, other: &mut Secured) -> Result<(), std::io::ErrorKind> {
     let mut plain = InputBuffer::default();
     while one.has_words() || other.has_words() {

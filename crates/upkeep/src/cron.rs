@@ -9,7 +9,7 @@ const ROUND_MS: u64 = 100;
 /// Number of rounds within which blocks freed by other threads arrive.
 const PURGES_AGAIN: u32 = 5;
 
-/// What is due in a turn, beside the work of every turn.
+/// The work that is due in a turn, in addition to the work of every turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Due {
     /// The work of a round over the home shards is due.
@@ -47,7 +47,7 @@ impl Cron {
         }
     }
 
-    /// Returns what is due at `now_ms` on the monotonic clock, and schedules it again.
+    /// Returns the work that is due at `now_ms` on the monotonic clock, and schedules it again.
     pub fn begin_turn(&mut self, now_ms: u64) -> Due {
         self.purge.advance();
         let is_round = now_ms >= self.next_round_ms;
@@ -61,8 +61,8 @@ impl Cron {
         Due { is_round, is_second }
     }
 
-    /// In a round: returns freed memory to the system if it is time. The first thread also returns memory that belongs
-    /// to no thread. Returns true when it begins, every few seconds.
+    /// In a round: returns freed memory to the system if it is time. The first thread also returns memory
+    /// that belongs to no thread. Returns true when it begins, every few seconds.
     pub fn purge(&mut self, now_ms: u64, is_first_thread: bool) -> bool {
         if self.purges_left > 0 {
             self.purges_left -= 1;
@@ -76,7 +76,8 @@ impl Cron {
         begins
     }
 
-    /// Returns all free memory at once in the next few rounds, because other threads are about to post freed blocks to this one.
+    /// Returns all free memory at once in the next few rounds, because other threads are about to post freed
+    /// blocks to this one.
     pub fn purge_again(&mut self) {
         self.purges_left = PURGES_AGAIN;
     }

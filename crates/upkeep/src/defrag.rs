@@ -1,26 +1,28 @@
-//! Active defragmentation: moves blocks out of sparse slabs, so that unused memory can be returned to the system.
+//! Active defragmentation: moves blocks out of sparse slabs, so that unused memory can be returned to the
+//! system.
 //!
 //! ```text
 //!          too much of the slabs is unused
-//!  resting ───────────▶ choosing ──▶ walking ──▶ resting, and again as long as it is too much
+//!  resting ───────────▶ choosing ──▶ walking ──▶ resting, and again while too much is unused
 //!     ▲                 which slabs  shards in its care, record by record:
-//!     └──── ending ◀──  the heap     what lies in a slab to be emptied moves
+//!     └──── ending ◀──  the heap     blocks in a slab to be emptied are moved
 //!           it is not   is to empty
 //! ```
 //!
-//! Each thread chooses among its own slabs and walks over the shards that it looks after, moving all blocks in slabs that
-//! any thread has chosen. Threads need not coordinate, because passes are repeated. Threads that serve no connections look
-//! after no shards, and choose all of their slabs: with a few blocks of each size in many heaps, most of the slabs would
-//! be unused. A slice takes [`SLICE_NS`], and slices come as
-//! often as the share of time allows: `active-defrag-cycle-min` while clients keep the thread busy, otherwise more, up
-//! to `-max`, depending on how much is unused. If a pass did not help, the remaining blocks cannot be moved, and the
-//! next pass waits longer, unless more memory becomes unused.
+//! Each thread chooses among its own slabs and walks over the shards that it looks after, moving all blocks
+//! in slabs that any thread has chosen. Threads need not coordinate, because passes are repeated. Threads
+//! that serve no connections look after no shards, and choose all of their slabs: with a few blocks of each
+//! size in many heaps, most of the slabs would be unused. A slice takes [`SLICE_NS`], and slices come as
+//! often as the share of time allows: `active-defrag-cycle-min` while clients keep the thread busy, otherwise
+//! more, up to `-max`, depending on how much is unused. If a pass did not help, the remaining blocks cannot
+//! be moved, and the next pass waits longer, unless more memory becomes unused.
 //!
 //! Where keys of one size are evicted for keys of another, each of them leaves a hole. If the holes exceed
-//! [`PRESSED_FROM_PERCENT`] of `maxmemory`, defragmentation also gets time of busy threads, more the larger the excess:
-//! writers then wait for the work that makes room.
+//! [`PRESSED_FROM_PERCENT`] of `maxmemory`, defragmentation also gets time of busy threads, more the larger
+//! the excess: writers then wait for the work that makes room.
 //!
-//! Not here: which slabs (`heap`), how structures move (`ds::mover`), the position in a database (`keyspace`).
+//! Not here: which slabs (`heap`), how structures move (`ds::mover`), the position in a database
+//! (`keyspace`).
 
 use std::collections::VecDeque;
 
@@ -49,8 +51,8 @@ const PRESSED_STEP: u64 = 30;
 const PRESSED_MAX: u64 = 90;
 /// A pass has helped if it moved one in this many of the blocks that it examined.
 const HELPED_PART: u64 = 128;
-/// A simulation does not use slabs: blocks move randomly, slices have this many steps, and the pauses between them are
-/// shorter than this.
+/// A simulation does not use slabs: blocks move randomly, slices have this many steps, and the pauses between
+/// them are shorter than this.
 const SIMULATED_STEPS: u32 = 6;
 const SIMULATED_REST_NS: u64 = 20_000_000;
 
@@ -71,7 +73,8 @@ pub struct Settings {
     pub cycle_max_percent: u64,
     /// Bytes that may be used; 0: no limit.
     pub memory_bytes_max: u64,
-    /// The thread serves no connections, so that it allocates little: its blocks move to the heaps of the others.
+    /// The thread serves no connections, so that it allocates little: its blocks move to the heaps of the
+    /// others.
     pub is_leaving: bool,
 }
 
@@ -160,7 +163,8 @@ fn percent(settings: &Settings, unused_bytes: u64, block_bytes: u64) -> Option<u
     Some(min + more)
 }
 
-/// The percentage of each thread's time for defragmentation under pressure from `maxmemory`; 0 if that is not much exceeded.
+/// The percentage of each thread's time for defragmentation under pressure from `maxmemory`; 0 if that is not
+/// much exceeded.
 fn pressed_percent(bytes_max: u64, counted_bytes: u64, unused_bytes: u64) -> u64 {
     if bytes_max == 0 {
         return 0;
@@ -169,11 +173,11 @@ fn pressed_percent(bytes_max: u64, counted_bytes: u64, unused_bytes: u64) -> u64
     (held_percent.saturating_sub(100 + PRESSED_FROM_PERCENT) * PRESSED_STEP).min(PRESSED_MAX)
 }
 
-/// Decides what is moved in one slice, and counts.
+/// Decides which blocks are moved in one slice, and counts them.
 struct Slice {
     clock: Clock,
     end_ns: u64,
-    /// In a simulation, decides randomly what moves.
+    /// In a simulation, decides randomly which blocks move.
     chance: Option<Random>,
     steps_left: u32,
     moved: u64,
@@ -233,7 +237,7 @@ impl Mover for Slice {
     }
 }
 
-/// What defragmentation needs from its thread.
+/// The things that defragmentation needs from its thread.
 pub struct Surroundings<'a> {
     /// The thread's clock.
     pub clock: Clock,
@@ -286,7 +290,8 @@ impl Defrag {
         if matches!(self.stage, Stage::Resting) { 0 } else { self.percent }
     }
 
-    /// Works for a slice. Returns how long that took, in nanoseconds. In a simulation, `chance` decides what moves.
+    /// Works for a slice. Returns how long that took, in nanoseconds. In a simulation, `chance` decides which
+    /// blocks move.
     pub fn work(
         &mut self,
         around: &Surroundings<'_>,

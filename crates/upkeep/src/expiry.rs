@@ -1,8 +1,10 @@
 //! Background expiry: rounds over the home shards, in short visits.
 //!
-//! A round visits each shard as long as the visits find many expired keys. A shard that is taken is busy, and is left to a later round.
+//! A round visits each shard as long as the visits find many expired keys. A shard that is taken is busy, and
+//! is left to a later round.
 //!
-//! Not here: expired keys that are found when they are used (`Store`), and how a table finds them (`Db::find_expired`).
+//! Not here: expired keys that are found when they are used (`Store`), and how a table finds them
+//! (`Db::find_expired`).
 
 use command::{Client, Store, Tx};
 use resp::Proto;
@@ -20,7 +22,7 @@ const VISITS_MAX: u32 = 64;
 /// Weight of the last round in a moving average.
 const LAST_ROUND_SHARE: f64 = 0.05;
 
-/// What a round has seen.
+/// The counts of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Round {
     /// Number of keys with an expiry that were examined.

@@ -1,6 +1,7 @@
 //! Values and databases that have left the keyspace and take long to free: they are freed in slices.
 //!
-//! If a snapshot has not saved a flushed database yet, the database is first shown to it, as far as the snapshot has room.
+//! If a snapshot has not saved a flushed database yet, the database is first shown to it, as far as the
+//! snapshot has room.
 //!
 //! Not here: how often a slice is freed (`cron.rs`, `eviction/`).
 
@@ -13,7 +14,7 @@ use observe::ThreadStats;
 /// Number of values and databases that may wait without the thread being considered behind.
 const PIECES_MAX: usize = 64;
 
-/// What a thread still has to free.
+/// The values and databases that a thread still has to free.
 #[derive(Default)]
 pub struct Bin {
     pieces: VecDeque<Garbage>,
@@ -26,7 +27,8 @@ impl Bin {
         stats.garbage.set(self.pieces.len() as u64);
     }
 
-    /// Whether something can be freed now. `has_room`: the snapshot has room for what it has to see.
+    /// Whether something can be freed now. `has_room`: the snapshot has room for a database that must be
+    /// shown to it.
     pub fn has_work(&self, has_room: bool) -> bool {
         self.pieces.iter().any(|garbage| !garbage.is_cut() || has_room)
     }
@@ -36,8 +38,8 @@ impl Bin {
         self.pieces.len() > PIECES_MAX && self.pieces.front().is_some_and(|garbage| !garbage.is_cut())
     }
 
-    /// Frees a slice, or shows it to the snapshot as long as the closure that `time` returns allows. Returns false if
-    /// nothing is left.
+    /// Frees a slice, or shows it to the snapshot as long as the closure that `time` returns allows. Returns
+    /// false if nothing is left.
     #[inline]
     pub fn free_slice<F: FnMut() -> bool>(&mut self, time: impl FnOnce() -> F, stats: &ThreadStats) -> bool {
         let Some(garbage) = self.pieces.pop_front() else { return false };

@@ -1,8 +1,8 @@
 //! Compression of unused hashes: passes over the home shards, in short slices.
 //!
-//! A slice takes at most [`SLICE_NS`], and slices come as often as the share of time allows, which is small while
-//! clients keep the thread busy. After a pass that has found work the next one begins soon; otherwise each pause is
-//! twice as long as the one before, so where there are no such hashes it costs next to nothing.
+//! A slice takes at most [`SLICE_NS`], and slices come as often as the share of time allows, which is small
+//! while clients keep the thread busy. After a pass that has found work the next one begins soon; otherwise
+//! each pause is twice as long as the one before, so where there are no such hashes it costs next to nothing.
 //!
 //! Not here: which hashes are compressed, and the position of a pass in a database (`keyspace::compression`).
 
@@ -20,14 +20,15 @@ const SLICE_NS: u64 = 50_000;
 /// Percentage of a thread's time while clients keep it busy, and otherwise.
 const BUSY_PERCENT: u64 = 1;
 const IDLE_PERCENT: u64 = 5;
-/// Pause between two passes if the first one had work to do: this part of the time for which hashes must be unused, within limits.
+/// Pause between two passes if the first one had work to do: this part of the time for which hashes must be
+/// unused, within limits.
 const PAUSE_PART: u64 = 4;
 const PAUSE_MS_MIN: u64 = 100;
 const PAUSE_MS_MAX: u64 = 15_000;
 /// Maximum number of times that a pause is doubled.
 const DOUBLINGS_MAX: u32 = 3;
-/// In a simulation, where time stands still during a slice, a slice has at most this many steps, and the next one
-/// follows within this time.
+/// In a simulation, where time stands still during a slice, a slice has at most this many steps, and the next
+/// one follows within this time.
 const SIMULATED_STEPS: u64 = 40;
 const SIMULATED_REST_NS: u64 = 20_000_000;
 
@@ -44,7 +45,7 @@ pub struct HashUpkeep {
     idle_passes: u32,
 }
 
-/// What compression needs from its thread.
+/// The things that compression needs from its thread.
 #[derive(Debug)]
 pub struct Surroundings {
     /// The thread's clock.
@@ -133,8 +134,8 @@ impl HashUpkeep {
     }
 }
 
-/// Continues in these databases, from `first` on. Returns the one to continue with, if there was no time for all of
-/// them, and whether there was work to do.
+/// Continues in these databases, from `first` on. Returns the one to continue with, if there was no time for
+/// all of them, and whether there was work to do.
 fn compress(
     dbs: &mut Dbs,
     first: usize,

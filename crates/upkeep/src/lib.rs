@@ -1,8 +1,8 @@
-//! Background work of threads: expiry, eviction, defragmentation, compressing hashes and lists, freeing large values,
-//! and when each of them is due.
+//! Background work of threads: expiry, eviction, defragmentation, compressing hashes and lists, freeing large
+//! values, and when each of them is due.
 //!
-//! Each kind of work owns its state, and is given the clock, settings and counters that it needs. It enters shards
-//! through [`Visits`], by trying, so it never waits and can be tested on a store without a server.
+//! Each kind of work owns its state, and is given the clock, settings and counters that it needs. It enters
+//! shards through [`Visits`], by trying, so it never waits and can be tested on a store without a server.
 //!
 //! Not here: the order of the work in a thread (`server`), and snapshots, which have their own slices.
 
@@ -23,11 +23,13 @@ pub mod timers;
 
 /// How upkeep enters shards: by trying, and holding no other.
 pub trait Visits {
-    /// Enters shard `id`, calls `work`, and leaves the shard with all that this entails. Returns `None` if the shard is taken.
+    /// Enters shard `id`, calls `work`, and leaves the shard with all that this entails. Returns `None` if
+    /// the shard is taken.
     fn visit<R>(&mut self, id: ShardId, work: impl FnOnce(&mut Tx) -> R) -> Option<R>;
 
-    /// Enters several shards, whose ids must ascend, and calls `work`, which is one transaction on all of them. Returns `None`
-    /// if one is taken. With `is_patient` it waits longer for each, unless another thread is already waiting patiently.
+    /// Enters several shards, whose ids must ascend, and calls `work`, which is one transaction on all of
+    /// them. Returns `None` if one is taken. With `is_patient` it waits longer for each, unless another
+    /// thread is already waiting patiently.
     fn visit_all<R>(
         &mut self,
         ids: &[ShardId],

@@ -1,14 +1,14 @@
 //! Compression of lists that grew by commands with very many elements.
 //!
-//! Pushes compress a list themselves, some groups of nodes each (`ds::list::deep`). One that leaves more than that notes the list, and
-//! the thread at home goes on in each of its rounds: for one list of each database and shard as much as a push does, in less than a
-//! millisecond.
+//! Each push compresses some groups of nodes of its list (`ds::list::deep`). A push that leaves more than
+//! that notes the list, and the home thread continues in each of its rounds: for one list of each database
+//! and shard it does as much as a push does, in less than a millisecond.
 
 use shard::ShardId;
 
 use crate::Visits;
 
-/// Goes on with the lists of these shards. To be called in each round.
+/// Continues compressing the lists of these shards. Call this in each round.
 pub fn compress(shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) {
     for id in shards {
         // A shard that is taken has its turn in the next round.

@@ -1,8 +1,9 @@
 //! Updates the figures of queues each second, and finds queues that were not known yet.
 //!
-//! Each thread maintains its home shards. When patterns have changed, it checks all their keys once, some in each round.
+//! Each thread maintains its home shards. When patterns have changed, it checks all their keys once, some in
+//! each round.
 //!
-//! Not here: what is counted while elements come and go (`keyspace::queue`).
+//! Not here: the counts that change as elements come and go (`keyspace::queue`).
 
 use std::collections::VecDeque;
 
@@ -63,7 +64,7 @@ impl QueueUpkeep {
         }
     }
 
-    /// Updates figures, and forgets queues that have been idle for `idle_ms`. To be called each second.
+    /// Updates figures, and forgets queues that have been idle for `idle_ms`. Call this each second.
     pub fn refresh(&self, idle_ms: UnixMs, shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits) {
         for id in shards {
             for visit in 0..VISITS_PER_SECOND {
@@ -92,8 +93,8 @@ impl QueueUpkeep {
     }
 }
 
-/// Updates some queues of each database, and first those that clients wait for. Returns true if there may be more
-/// queues than these and the `seen` ones.
+/// Updates some queues of each database, and first those that clients wait for. Returns true if there may be
+/// more queues than these and the `seen` ones.
 fn refresh_some(tx: &mut Tx, id: ShardId, idle_ms: UnixMs, seen: usize) -> bool {
     let now = Now { steady_ms: tx.steady as u64, wall_ms: tx.now.max(0) as u64 };
     let forgotten_ms = tx.steady.saturating_sub(idle_ms).max(0) as u64;
@@ -117,10 +118,10 @@ fn refresh_some(tx: &mut Tx, id: ShardId, idle_ms: UnixMs, seen: usize) -> bool 
     has_more
 }
 
-/// Brings up to date how many jobs of a queue are not in its list.
+/// Updates the number of jobs of a queue that are not in its list.
 fn count_jobs(tx: &mut Tx, id: ShardId, figures: &Figures) {
     let store = Store::new(tx, Client::internal(figures.db(), Proto::Resp2));
-    // Somebody may have made up a key whose name lies beside a queue of another shard.
+    // A client can make up a key whose name belongs to a queue on another shard.
     let is_here = store.locate(&figures.name).0 == id;
     let counts = if is_here { queues::count_jobs(&store, &figures.name) } else { Ok(JobCounts::default()) };
     figures.set_jobs(&counts.unwrap_or_default());

@@ -1,9 +1,9 @@
 //! When blocked clients time out.
 //!
-//! A worker waits, is served and waits again, thousands of times before one of its waits ever times out. So the end of
-//! a wait leaves the connection's *alarm* in place, and the next wait, whose deadline is later, needs no new one. When
-//! the alarm fires, the owner of the connection checks its current wait, and sets the alarm again if there is time
-//! left. So an alarm costs something once per timeout, not once per job.
+//! A worker waits, is served and waits again, thousands of times before one of its waits ever times out. So
+//! the end of a wait leaves the connection's *alarm* in place, and the next wait, whose deadline is later,
+//! needs no new one. When the alarm fires, the owner of the connection checks its current wait, and sets the
+//! alarm again if there is time left. So an alarm costs something once per timeout, not once per job.
 //!
 //! Invariant: the alarm of a waiting connection fires no later than its deadline.
 
@@ -15,7 +15,8 @@ use proactor::ConnId;
 #[derive(Debug, Default)]
 pub struct Alarm(Option<u64>);
 
-/// Alarms on the monotonic clock, in milliseconds: one per connection, except for those that fire in this turn.
+/// Alarms on the monotonic clock, in milliseconds: one per connection, except for those that fire in this
+/// turn.
 #[derive(Debug, Default)]
 pub struct Timers {
     alarms: BTreeSet<(u64, ConnId)>,
@@ -45,7 +46,8 @@ impl Timers {
         self.alarms.first().map(|(rings_ms, _)| *rings_ms)
     }
 
-    /// Removes and returns a connection whose alarm fires. If it has to wait longer, its alarm must be [set](Self::set) again.
+    /// Removes and returns a connection whose alarm fires. If it has to wait longer, its alarm must be
+    /// [set](Self::set) again.
     pub fn pop_due(&mut self, now_ms: u64) -> Option<ConnId> {
         let &(rings_ms, conn) = self.alarms.first()?;
         if rings_ms > now_ms {

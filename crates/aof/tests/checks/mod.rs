@@ -1,10 +1,10 @@
-//! What holds for any bytes given to the readers; shared with the fuzz target.
+//! Properties that hold for any bytes given to the readers; shared with the fuzz target.
 
 use std::io::{self, Read};
 
 use aof::{Manifest, Reader, Record, Why};
 
-/// What no argument may be longer than here.
+/// The longest argument that readers accept in these checks.
 const ARGUMENT_BYTES_MAX: u64 = 1000;
 
 /// Gives a few bytes at a time.
@@ -36,8 +36,8 @@ fn commands(source: impl Read) -> (Vec<Placed>, Option<(u64, String)>) {
     }
 }
 
-/// Any bytes as a file: pieces make no difference, nothing comes that is not there, and what is read up to an end that is torn is
-/// read alike when that is cut off.
+/// Reads any bytes as a file. Pieces make no difference, no command comes that is not in the bytes, and the
+/// commands before a torn end are read alike when that end is cut off.
 pub(crate) fn check_commands(input: &[u8]) {
     let (found, end) = commands(input);
     assert_eq!((&found, &end), (&commands(Dribble(input)).0, &commands(Dribble(input)).1));

@@ -106,7 +106,7 @@ impl<'a, T> Shared<'a, T> {
     }
 }
 
-// SAFETY: an `Arc` gives up its pointer and takes it back exactly so; nothing changes what it points to.
+// SAFETY: an `Arc` gives up its pointer and takes it back exactly so; nothing changes the value behind it.
 unsafe impl<T: 'static> Block for Arc<T> {
     type Ref<'a> = Shared<'a, T>;
 
@@ -156,7 +156,7 @@ pub(super) struct Slot<B: Block> {
 
 // SAFETY: a slot owns its block and nothing else.
 unsafe impl<B: Block + Send> Send for Slot<B> {}
-// SAFETY: as above; `&Slot` only gives access to what `B` lends.
+// SAFETY: a slot owns its block and nothing else, and `&Slot` only gives access to what `B` lends.
 unsafe impl<B: Block + Sync> Sync for Slot<B> {}
 
 impl<B: Block> Slot<B> {
@@ -363,7 +363,7 @@ impl<'a, B: Block> Held<'a, B> {
         self.slot.get().expect("the slot is not empty")
     }
 
-    /// Replaces the block by what `change` makes of it. The hash must stay the same.
+    /// Replaces the block by the result of `change`. The hash must stay the same.
     #[inline]
     pub fn replace(&mut self, change: impl FnOnce(B) -> B) {
         let (tag, turn) = (self.slot.tag(), self.slot.turn());

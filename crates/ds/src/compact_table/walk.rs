@@ -76,8 +76,8 @@ impl<B: Block> CompactTable<B> {
     /// Visits blocks from `cursor` on: at least `count` and at least one, unless fewer are left, and more only where
     /// several share the last position. Returns the cursor for the next call, or 0 at the end; it fits in 48 bits.
     ///
-    /// Begin with cursor 0. A block that is present from the first call to the last is visited at least once, whatever
-    /// happens to the table in between. A call costs O(`count`) plus one segment.
+    /// Begin with cursor 0. A block that is present from the first call to the last is visited at least once,
+    /// regardless of other changes to the table in between. A call costs O(`count`) plus one segment.
     pub fn scan<'a>(&'a self, cursor: u64, count: usize, visit: &mut dyn FnMut(B::Ref<'a>)) -> u64 {
         let wanted = count.max(1);
         let mut visited = 0;
@@ -147,9 +147,9 @@ impl<B: Block> CompactTable<B> {
         None
     }
 
-    /// Moves memory from `place` on as long as the mover has time: the table's own, and what `visit` moves of a block
-    /// and what it refers to. If `visit` returns false, the slice ends and that block is visited again in the next one.
-    /// Returns true at the end, with `place` reset to the beginning.
+    /// Moves memory from `place` on as long as the mover has time: the table's own, and the memory of a block
+    /// and of everything it refers to, which `visit` moves. If `visit` returns false, the slice ends and that
+    /// block is visited again in the next one. Returns true at the end, with `place` reset to the beginning.
     pub fn defragment(
         &mut self,
         place: &mut Place,

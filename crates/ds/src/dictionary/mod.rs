@@ -1,8 +1,10 @@
-//! A dictionary of what the members of a collection have in common, so that each stores only what is its own.
+//! A dictionary of the text that the members of a collection have in common, so that each stores only its own
+//! part.
 //!
-//! The text of a [`Dictionary`] consists of some of the members themselves, one after the other. A member is *packed*
-//! as a sequence of operations that copy from the text or produce what is not in it. Jobs of a queue follow templates:
-//! a packed job follows an older one of the same class, and differs where there is an id, a time or an argument.
+//! The text of a [`Dictionary`] consists of some of the members themselves, one after the other. A member is
+//! *packed* as a sequence of operations that copy from the text or produce bytes that are not in it. Jobs of
+//! a queue follow templates: a packed job follows an older one of the same class, and differs where there is
+//! an id, a time or an argument.
 //!
 //! ```text
 //! operation               bytes that follow        produces
@@ -18,11 +20,11 @@
 //! The lowest five bits of a copy are its length minus [`COPY_MIN`]; if all are set, another byte is added to them.
 //! With an odd number of digits, the last half of a byte is zero. Packing is deterministic and lossless.
 //!
-//! A dictionary only grows: what was packed with less text can be read with more. Its size is limited by
-//! [`TEXT_BYTES_MAX`], and the work of learning by [`SAMPLES`] times [`SAMPLE_BYTES_MAX`].
+//! A dictionary only grows: members that were packed with less text can be read with more. Its size is
+//! limited by [`TEXT_BYTES_MAX`], and the work of learning by [`SAMPLES`] times [`SAMPLE_BYTES_MAX`].
 //!
-//! `pace.rs` says when a collection learns, and what it tries to pack. Not here: which collections have a dictionary
-//! (`zset/`, `hash_big.rs`).
+//! `pace.rs` decides when a collection learns, and which members it tries to pack. Not here: which
+//! collections have a dictionary (`zset/`, `hash_big.rs`).
 
 mod learn;
 mod pace;

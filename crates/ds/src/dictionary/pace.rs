@@ -1,4 +1,5 @@
-//! When a collection learns what its members have in common, and which of them it tries to pack.
+//! Decides when a collection learns the text that its members have in common, and which of them it tries to
+//! pack.
 //!
 //! ```text
 //!  large enough     learning, for 64 samples        from then on each new member is packed
@@ -34,7 +35,7 @@ pub(crate) fn is_fit(member: &[u8]) -> bool {
     (PLAIN_BYTES_MIN..=PLAIN_BYTES_MAX).contains(&member.len())
 }
 
-/// Whether a member that would take so many bytes is worth packing.
+/// Whether a member of `plain_bytes` bytes that packs into `packed_bytes` is worth packing.
 #[inline]
 pub(crate) fn saves_enough(plain_bytes: usize, packed_bytes: usize) -> bool {
     packed_bytes <= plain_bytes - plain_bytes / SAVED_PART_MIN
@@ -119,7 +120,8 @@ impl Pace {
         self.added > rest && self.packed_bytes * 2 >= self.plain_bytes
     }
 
-    /// Whether the next member, of so many bytes, is not to be tried, because others could not be packed.
+    /// Whether the next member, of `plain_bytes` bytes, is not to be tried, because others could not be
+    /// packed.
     pub(crate) fn skips(&mut self, plain_bytes: usize) -> bool {
         let skips = self.skipped > 0;
         if skips {

@@ -1,7 +1,7 @@
 //! Packing: copies are found with an index of runs of four bytes, after trying where the last copy would continue.
 //!
-//! Where nothing is found, all following digits are skipped at once, because ids, times and numbers are what differs
-//! between members. A copy found after them is extended backwards, so little is lost where they do not differ.
+//! Where no copy is found, all following digits are skipped at once, because members differ in ids, times and
+//! numbers. A copy found after them is extended backwards, so little is lost where they do not differ.
 
 use super::{
     COPY_LONG, COPY_MAX, COPY_MIN, Dictionary, FAR, GO_ON, HEX, HEX_DIGITS, HEX_MAX, NEAR, NUMERIC,

@@ -25,7 +25,7 @@ const fn pairs(digits: &[u8; 16]) -> Pairs {
 }
 
 impl Dictionary {
-    /// What was packed with this dictionary. Panics if the bytes are damaged.
+    /// The plain bytes of a value that was packed with this dictionary. Panics if the bytes are damaged.
     pub fn unpacked(&self, packed: &[u8]) -> Vec<u8> {
         let mut plain = vec![0; unpacked_len(packed)];
         let len = self.unpack(packed, &mut plain);

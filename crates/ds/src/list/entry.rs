@@ -9,8 +9,9 @@
 //! `back` is the length of header and value in groups of seven bits, to be read backwards: every byte but the first has
 //! its top bit set. So the previous entry is found as easily as the next one.
 //!
-//! Redis stores a text that is an integer as a binary number instead. Here it stays a text, because elements are
-//! borrowed as slices; [`listpack_bytes`] returns what Redis would need, on which its choice of encoding depends.
+//! Redis stores a text that is an integer as a binary number instead. Here it stays a text, because elements
+//! are borrowed as slices; [`listpack_bytes`] returns the size that Redis would need, on which its choice of
+//! encoding depends.
 
 use crate::num::{I64_TEXT_BYTES_MAX, parse_i64};
 use std::mem::MaybeUninit;

@@ -9,8 +9,9 @@
 //!                   [ 8 bytes: a word ]           begins at any byte; the upper half of the hash selects it
 //! ```
 //!
-//! One node in twenty is expanded in vain. If elements are shorter than [`ELEMENT_BYTES_MIN`] on average, there is no
-//! imprint: it would be large compared with the compressed elements, which are searched as fast.
+//! One node in twenty is expanded although it lacks the element. If elements are shorter than
+//! [`ELEMENT_BYTES_MIN`] on average, there is no imprint: it would be large compared with the compressed
+//! elements, which are searched as fast.
 
 use super::entry::Entries;
 use crate::hashing::{self, Seed};
@@ -23,8 +24,8 @@ const PROBE_BITS: u32 = u64::BITS.ilog2();
 /// Minimum average length of a node's elements, as entries, for it to have an imprint.
 const ELEMENT_BYTES_MIN: usize = 32;
 
-// The hash needs no secret seed: it reveals only what clients have sent, and clients that cause collisions only cause nodes
-// to be expanded in vain.
+// The hash needs no secret seed: it reveals only what clients have sent, and clients that cause collisions
+// only make the search expand nodes that lack the element.
 static SEED: Seed = Seed::new(0);
 
 /// The hash of an element for imprints.

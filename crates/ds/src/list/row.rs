@@ -30,7 +30,7 @@ const CAPACITY_KEPT: usize = 64;
 pub(super) enum Row<T, Beside> {
     /// The only item.
     Lone(T),
-    /// Several items, or what is left of them; `None` if there never were several.
+    /// Several items, or those that are left of them; `None` if there never were several.
     Several(Option<Box<Chunks<T, Beside>>>),
 }
 
@@ -339,7 +339,7 @@ impl<T, Beside> Chunks<T, Beside> {
     }
 }
 
-/// Shrinks a large allocation that is hardly used.
+/// Shrinks a large allocation that is mostly unused.
 fn give_back<T>(deque: &mut VecDeque<T>) {
     let (len, capacity) = (deque.len(), deque.capacity());
     if capacity > CAPACITY_KEPT && len < capacity / 4 {

@@ -24,7 +24,7 @@ const EXPONENT_INFINITE: i64 = i64::MAX;
 /// Decimal exponents of the first digit beyond which a number certainly overflows or underflows.
 const DECIMAL_EXPONENT_MAX: i64 = 4933;
 const DECIMAL_EXPONENT_MIN: i64 = -4952;
-/// Redis copies the text to a buffer of 5 KiB and rejects what does not fit with its terminator.
+/// Redis copies the text to a buffer of 5 KiB and rejects texts that do not fit with their terminator.
 const TEXT_BYTES_MAX: usize = 5 * 1024 - 1;
 /// Number of decimals printed.
 const PLACES: usize = 17;
@@ -200,7 +200,7 @@ mod tests {
         String::from_utf8(out).expect("digits are ASCII")
     }
 
-    /// Each line is what redis-server on x86-64 replied to SET and INCRBYFLOAT.
+    /// Each line is a reply of redis-server on x86-64 to SET and INCRBYFLOAT.
     #[test]
     fn increments_as_redis_computed_them() {
         for (value, by, sum) in [

@@ -10,12 +10,13 @@
 //! begins one; a pop takes from the run at its end. So each element's time is known to the millisecond, however many
 //! elements come and go at whichever end, until there are [`RUNS_MAX`] runs.
 //!
-//! Then the runs are *thinned*: neighbours are merged into one with the older one's time. The newest [`EXACT`] elements
-//! of either side keep their times, so a queue with no more elements is always exact. Of the others, a run may span a
-//! [`PRECISION`]th of the time since its end. An element is older when it is popped than when its run was thinned, so
-//! the error stays below that part of its age, at any rate of arrivals. The number of runs grows with the logarithm of
-//! the age of the oldest: 1,200 for a day. (The idea is that of exponential histograms: Datar, Gionis, Indyk and
-//! Motwani, "Maintaining stream statistics over sliding windows", 2002.)
+//! Then the runs are *thinned*: neighbours are merged into one with the older one's time. The newest
+//! [`EXACT`] elements of either side keep their times, so a queue with no more elements is always exact. A
+//! run of other elements may span a [`PRECISION`]th of the time since its end. An element is older when it is
+//! popped than when its run was thinned, so the error stays below that part of its age, at any rate of
+//! arrivals. The number of runs grows with the logarithm of the age of the oldest: 1,200 for a day. (The idea
+//! is that of exponential histograms: Datar, Gionis, Indyk and Motwani, "Maintaining stream statistics over
+//! sliding windows", 2002.)
 
 use std::collections::VecDeque;
 
@@ -137,7 +138,7 @@ impl Arrivals {
         }
     }
 
-    /// Removes the element at one end and returns when it arrived. Panics if there is none.
+    /// Removes the element at one end and returns when it arrived. Panics if the list is empty.
     pub fn pop(&mut self, end: End) -> u64 {
         let run = self.run_at(end).expect("there is an element");
         *run = run.shrunk(1);
@@ -151,7 +152,7 @@ impl Arrivals {
         run.time()
     }
 
-    /// When the oldest element arrived; `None` if there is none.
+    /// When the oldest element arrived; `None` if the list is empty.
     #[inline]
     pub fn oldest(&self) -> Option<u64> {
         match &self.0 {

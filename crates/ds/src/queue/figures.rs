@@ -15,8 +15,8 @@ pub const WAIT_BOUNDS_MS: [u64; 12] =
     [1, 5, 25, 100, 500, 1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000, 21_600_000];
 /// Time constants in seconds over which rates are averaged.
 pub const RATE_SPANS_S: [f64; 3] = [10.0, 60.0, 600.0];
-/// Smaller rates are 0: less than one element in half an hour. An average never ends by itself, and what is computed from it would be
-/// nonsense.
+/// Smaller rates are 0: less than one element in half an hour. An average never reaches 0 on its own, and
+/// numbers computed from it would be nonsense.
 const RATE_PER_S_MIN: f64 = 0.0005;
 /// A queue to which no more elements were pushed or popped than this has no [`Activity`] yet.
 const QUIET_MAX: u64 = 8;
@@ -34,14 +34,15 @@ pub struct Figures {
     is_paused: AtomicBool,
     is_gone: AtomicBool,
     is_counted: AtomicBool,
-    /// What is known of the end from which elements are taken, see [`TakenAt`].
+    /// The end from which elements are taken, as far as it is known, see [`TakenAt`].
     taken_at: AtomicU16,
     has_jobs: AtomicBool,
     /// Number of clients that wait for elements.
     pub waiters: AtomicU32,
     /// Number of elements.
     pub depth: Figure,
-    /// When the oldest element arrived, in milliseconds; for elements with due times, the earliest due time. 0 if there is none.
+    /// When the oldest element arrived, in milliseconds; for elements with due times, the earliest due time.
+    /// 0 if the queue is empty.
     pub oldest_ms: Figure,
     /// Number of elements that arrived since the queue became known.
     pub pushed: Figure,
@@ -131,7 +132,7 @@ impl Figures {
         self.get_taken_at().end()
     }
 
-    /// The same; `None` if nothing shows it.
+    /// The end from which elements are taken; `None` if nothing shows it.
     pub fn known_taken_at(&self) -> Option<End> {
         Some(self.get_taken_at()).filter(|known| known.is_shown()).map(TakenAt::end)
     }
@@ -141,14 +142,14 @@ impl Figures {
         self.put_taken_at(TakenAt::by_system(end));
     }
 
-    /// Takes over what a list has shown before it was known to be a queue, unless more is known.
+    /// Takes over the signs that a list has shown before it was known to be a queue, unless more is known.
     pub(super) fn learn_taken_at(&self, shown: Shown) {
         if !self.get_taken_at().is_shown() {
             self.put_taken_at(TakenAt::of_list(shown));
         }
     }
 
-    /// Decides on an end if none is known: what a list has shown, or else the tail.
+    /// Decides on an end if none is known: the one that a list has shown, or else the tail.
     pub fn settle_taken_at(&self, shown: Shown) {
         self.learn_taken_at(shown);
         let known = self.get_taken_at();
@@ -229,7 +230,7 @@ impl Figures {
         self.activity.get()
     }
 
-    /// The further figures, which are created if there are none.
+    /// The further figures, created on first use.
     pub(super) fn active(&self) -> &Activity {
         self.activity.get_or_init(|| {
             let activity = Activity::default();

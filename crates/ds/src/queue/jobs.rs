@@ -1,8 +1,9 @@
-//! The jobs of a queue that are not in its list: numbers that are counted by whoever holds the shard and read by anybody.
+//! The jobs of a queue that are not in its list: numbers that the holder of the shard counts and any thread
+//! may read.
 
 use crate::figure::Figure;
 
-/// What is counted. The numbers of a [`JobFigure`] that is a limit or a time are 0 if there is none.
+/// A number that is counted. If it is a limit or a time, 0 means that there is no such limit or time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum JobFigure {
@@ -22,9 +23,9 @@ pub enum JobFigure {
     NextLeaseMs,
     /// When the next delay is over or the next schedule comes, in ms since 1970.
     NextDueMs,
-    /// How many elements may be taken …
+    /// How many elements may be taken in one period.
     Rate,
-    /// … in so many ms.
+    /// The length of that period in ms.
     PerMs,
     /// How many jobs may be active.
     ActiveMax,
@@ -33,7 +34,7 @@ pub enum JobFigure {
 }
 
 impl JobFigure {
-    /// All of them, in the order in which they are shown.
+    /// All of these numbers, in the order in which they are shown.
     pub const ALL: [JobFigure; 12] = [
         JobFigure::Active,
         JobFigure::Delayed,
@@ -67,7 +68,7 @@ impl JobFigure {
         }
     }
 
-    /// Whether 0 means that there is none, rather than none of many.
+    /// Whether 0 means that it is not set, rather than a count of zero.
     pub fn is_optional(self) -> bool {
         self as u8 >= JobFigure::NextLeaseMs as u8
     }
@@ -78,7 +79,7 @@ impl JobFigure {
 pub struct JobCounts([u64; JobFigure::ALL.len()]);
 
 impl JobCounts {
-    /// One of them.
+    /// Returns one of the numbers.
     pub fn get(&self, figure: JobFigure) -> u64 {
         self.0[figure as usize]
     }
@@ -97,7 +98,7 @@ impl JobCounts {
     }
 }
 
-/// The same numbers, for any thread to read.
+/// The numbers in the form that any thread may read.
 #[derive(Debug, Default)]
 pub(super) struct JobFigures([Figure; JobFigure::ALL.len()]);
 

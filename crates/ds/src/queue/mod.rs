@@ -37,7 +37,7 @@ pub struct Seen {
     book: Option<Book>,
 }
 
-/// What is recorded of a queue beyond its elements.
+/// The records of a queue beyond its elements.
 #[derive(Debug)]
 pub struct Book {
     figures: Arc<Figures>,
@@ -90,7 +90,7 @@ impl Seen {
         self.book.as_ref().is_some_and(|book| book.figures.is_paused())
     }
 
-    /// What is recorded of the queue; `None` if the list is not a queue.
+    /// The records of the queue; `None` if the list is not a queue.
     pub fn book(&self) -> Option<&Book> {
         self.book.as_ref()
     }

@@ -1,9 +1,9 @@
-//! The end of a list from which elements are taken, as far as it is known.
+//! Determines the end of a list from which elements are taken, as far as it is known.
 //!
-//! Pops by clients show it best. A queue whose name says its system is expected to be used as the system does until somebody pops.
-//! Others are expected to be used as Sidekiq uses its queues, from the tail, until pushes show otherwise: those who push at the tail
-//! would never see the oldest elements taken. A single pop or push at the wrong end, by hand say, turns no queue; [`TURNS_AFTER`] of
-//! them in a row do.
+//! Pops by clients show it best. A queue whose name says its system is expected to be used as the system does
+//! until a client pops. Others are expected to be used as Sidekiq uses its queues, from the tail, until
+//! pushes show otherwise: clients that push at the tail would never see the oldest elements taken. A single
+//! pop or push at the wrong end, such as one by hand, turns no queue; [`TURNS_AFTER`] of them in a row do.
 //!
 //! | known by | a pop at the other end | a push at this end |
 //! |---|---|---|
@@ -14,23 +14,24 @@
 
 use crate::list::End;
 
-/// So many pops at the other end in a row, or pushes at this one, show that elements are taken there from now on.
+/// This many pops at the other end in a row, or pushes at this one, show that elements are taken there from
+/// now on.
 pub(super) const TURNS_AFTER: u16 = 8;
 
-/// By what an end is known.
+/// The signs by which an end is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum By {
     Pushes,
     System,
-    /// The pops of [`take`](super::take), which follow what is known and show nothing themselves.
+    /// The pops of [`take`](super::take), which follow the known end and show nothing themselves.
     Takes,
     Pops,
 }
 
-/// What is known of the end of a queue.
+/// The end of a queue, and how it is known.
 ///
 /// ```text
-///   bits 8 to 10  by what it is known
+///   bits 8 to 10  the signs by which it is known
 ///   bits 5 to 7   pushes at this end in a row
 ///   bits 1 to 4   pops at the other end in a row
 ///   bit  0        the end: 1 is the head
@@ -43,7 +44,7 @@ impl TakenAt {
     const ONE_PUSH: u16 = 1 << 5;
     const BY_SHIFT: u32 = 8;
 
-    /// Nothing is known of it; it is the tail.
+    /// No sign was seen; the end is the tail.
     pub(super) const UNKNOWN: TakenAt = TakenAt::new(End::Tail, By::Pushes);
 
     #[inline]
@@ -60,7 +61,7 @@ impl TakenAt {
         TakenAt::new(end, By::Pops)
     }
 
-    /// What a list has shown that was no queue.
+    /// The end that a list has shown which was no queue.
     pub(super) fn of_list(shown: Shown) -> TakenAt {
         match (shown.popped(), shown.taken_at()) {
             (Some(end), _) => TakenAt::by_pops(end),
@@ -116,7 +117,7 @@ impl TakenAt {
         }
     }
 
-    /// After an element was taken with a lease: where nobody has popped, that end is the end from now on.
+    /// After an element was taken with a lease: if no client has popped, `end` is the end from now on.
     pub(super) fn after_take(self, end: End) -> TakenAt {
         match end == self.end() && (self.is_by(By::Takes) || self.is_by(By::Pops)) {
             true => self,
@@ -139,7 +140,7 @@ impl Shown {
     const POPS: u8 = 0b11;
     const ONE_PUSH: u8 = 1 << 2;
 
-    /// Of a list that was popped at the head.
+    /// The state of a list that was popped at the head.
     pub const POPPED_AT_HEAD: Shown = Shown(2);
 
     /// Notes a pop.
@@ -181,7 +182,8 @@ impl Shown {
 mod tests {
     use super::*;
 
-    /// What is known after signs: `<` and `>` for pops at head and tail, `l` and `r` for pushes there, `t` for a take.
+    /// The end that is known after signs: `<` and `>` for pops at head and tail, `l` and `r` for pushes
+    /// there, `t` for a take.
     fn after(begin: TakenAt, signs: &str) -> End {
         let mut known = begin;
         for sign in signs.chars() {
@@ -208,7 +210,7 @@ mod tests {
             (unknown, "rrrrlrrrr", End::Tail),
             (unknown, "rrrrrrrrl", End::Head),
             (unknown, "rrrrrrrrllllllll", End::Tail),
-            // Until somebody pops.
+            // Pushes count until a client pops.
             (unknown, "rrrrrrrr>", End::Tail),
             (unknown, ">rrrrrrrrrrrr", End::Tail),
             // Against a take there have to be several pops, too.
@@ -218,7 +220,7 @@ mod tests {
             (unknown, "t<<<<<<<", End::Tail),
             (unknown, "t<l<l<l<l<l<l<l<l", End::Head),
             (unknown, "t<<<<<<<><<<<<<<", End::Tail),
-            // A system's way counts until somebody pops.
+            // The system's way counts until a client pops.
             (system, "rrrrrrrrrr", End::Head),
             (system, "llllllllll", End::Head),
             (system, ">", End::Tail),

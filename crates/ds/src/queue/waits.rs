@@ -101,7 +101,7 @@ impl Waits {
         self.run = Run { wait_ms, count: 1 };
     }
 
-    /// When the last slot ends; 0 if there is none.
+    /// When the last slot ends; 0 if no slot exists.
     pub fn slot_end_ms(&self) -> u64 {
         self.slots.back().map_or(0, |slot| (slot.from_s + slot.span_s) * 1000)
     }

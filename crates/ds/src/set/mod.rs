@@ -21,7 +21,7 @@ use crate::mover::{Mover, Place};
 use crate::packed::Packed;
 use crate::random::reduce;
 
-/// Maximum number of members of an intset, whatever limits are configured.
+/// Maximum number of members of an intset, under any configured limits.
 const INTSET_ENTRIES_MAX: usize = 1 << 30;
 
 /// When a set leaves its small forms.

@@ -1,4 +1,4 @@
-//! The entries of a stream in nodes ordered by id, and what is known of removed entries.
+//! The entries of a stream in nodes ordered by id, and counts and ids of removed entries.
 //!
 //! ```text
 //!         nodes, by the id of their first entry                  trimmed away │ first_id … deleted … entries … last_id
@@ -40,7 +40,7 @@ pub enum AppendError {
     TooLarge,
 }
 
-/// What a trim keeps.
+/// The entries that a trim keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
     /// This many entries.
@@ -52,7 +52,7 @@ pub enum Keep {
 /// How to trim a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trim {
-    /// What it keeps.
+    /// The entries that it keeps.
     pub keep: Keep,
     /// Removes only whole nodes.
     pub is_approximate: bool,
@@ -95,12 +95,12 @@ impl Log {
         self.nodes.len()
     }
 
-    /// The id of the first entry; `0-0` if there is none.
+    /// The id of the first entry; `0-0` if the log is empty.
     pub fn first_id(&self) -> StreamId {
         self.first_id
     }
 
-    /// The id of the last entry, which may be smaller than [`Log::last_id`]; `None` if there is none.
+    /// The id of the last entry, which may be smaller than [`Log::last_id`]; `None` if the log is empty.
     pub fn last_entry_id(&self) -> Option<StreamId> {
         self.nodes.last_key_value().map(|(_, node)| node.last_live())
     }
@@ -167,7 +167,7 @@ impl Log {
         self.entries_added = self.entries_added.saturating_add(1);
     }
 
-    /// Deletes the entry `id`. Returns false if there is none.
+    /// Deletes the entry `id`. Returns false if it does not exist.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let Some((&first, node)) = self.nodes.range_mut(..=id).next_back() else { return false };
         let Some(entry) = node.find(id) else { return false };

@@ -64,7 +64,7 @@ impl Stream {
         self.log.defragment(place, mover)
     }
 
-    /// Drops a bounded part of it. Returns false when nothing is left.
+    /// Drops a bounded part of the stream. Returns false when nothing is left.
     pub fn free_slice(&mut self) -> bool {
         if let Some(mut group) = self.groups.first_entry() {
             if !group.get_mut().drop_pending(PENDING_FREED_AT_ONCE) {

@@ -11,8 +11,9 @@
 //! (`seq` in zigzag, because it may be smaller). A field or value is its length and its bytes. The length of an entry
 //! covers what follows it. A deleted entry stays, with a flag, until the whole node goes.
 //!
-//! Nodes become full as in Redis, because that determines what an approximate trim keeps: by the number of entries,
-//! including deleted ones, and by the bytes that Redis' listpack would take ([`StreamNode::listpack_bytes`]).
+//! Nodes become full as in Redis, because that determines which entries an approximate trim keeps: by the
+//! number of entries, including deleted ones, and by the bytes that Redis' listpack would take
+//! ([`StreamNode::listpack_bytes`]).
 
 use smallvec::SmallVec;
 
@@ -25,7 +26,7 @@ type Bytes = SmallVec<[u8; 256]>;
 
 const DELETED: u8 = 1;
 const SAME: u8 = 2;
-/// Maximum size of a node, whatever limits are configured.
+/// Maximum size of a node, under any configured limits.
 pub(super) const NODE_BYTES_MAX: usize = 1 << 30;
 /// Header and end of a listpack.
 const LISTPACK_FRAME_BYTES: usize = 7;

@@ -1,8 +1,9 @@
 //! The members of a large sorted set: each stored once, found by name through a hash table and by number from the tree.
 //!
-//! A record is one allocation, `score (8 bytes, little-endian) | member`, owned by a slot of 8 bytes. Tree and hash
-//! table contain the slot's number, which stays the same as long as the member is in the set, whatever its score. Slots
-//! come in pages, so growing moves nothing, and a page without records has no memory.
+//! A record is one allocation, `score (8 bytes, little-endian) | member`, owned by a slot of 8 bytes. Tree
+//! and hash table contain the slot's number, which stays the same as long as the member is in the set, even
+//! if its score changes. Slots come in pages, so growing moves nothing, and a page without records has no
+//! memory.
 //!
 //! If there is a dictionary, a record may be *packed*: `score | hash (5 bytes, little-endian) | packed member`. The hash bits are
 //! those that the table uses, so that it grows without unpacking members. `packing.rs` decides which members are packed, and when.

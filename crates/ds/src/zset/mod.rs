@@ -160,7 +160,7 @@ impl<'a> ZSetRef<'a> {
         self.iter_from_rank(0, false)
     }
 
-    /// The ranks of the members whose scores are within the bounds; empty if there are none.
+    /// The ranks of the members whose scores are within the bounds; empty if no score is.
     pub fn score_range(self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
         let below = |bound: f64, or_equal: bool| {
             self.rank_by_score(move |score| match compare_scores(score, bound) {

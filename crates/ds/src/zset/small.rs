@@ -24,7 +24,7 @@ pub(super) fn pairs<'a>(packed: Packed<'a>) -> impl Iterator<Item = (&'a [u8], f
     Entries::new(packed.bytes).map(split_record)
 }
 
-/// The same, each with the bytes between which its entry lies.
+/// The members and their scores, each with the range of bytes of its entry.
 fn placed(bytes: &[u8]) -> impl Iterator<Item = (Range<usize>, (&[u8], f64))> {
     let mut entries = Entries::new(bytes);
     std::iter::from_fn(move || {

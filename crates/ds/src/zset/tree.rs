@@ -311,7 +311,7 @@ impl Tree {
     }
 }
 
-/// Compares scores, none of which is NaN.
+/// Compares two scores. Neither may be NaN.
 #[inline]
 pub(super) fn compare_scores(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right).unwrap_or(Ordering::Equal)

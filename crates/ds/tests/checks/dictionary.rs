@@ -1,5 +1,6 @@
-//! What must hold for arbitrary bytes as samples, as a plain value and as a packed one, used by the test here and by the fuzz
-//! target: nothing panics, unpacking restores the value, also with a dictionary that has learned more since, and limits hold.
+//! Properties that must hold for arbitrary bytes as samples, as a plain value and as a packed one, used by
+//! the test here and by the fuzz target: nothing panics, unpacking restores the value, also with a dictionary
+//! that has learned more since, and limits hold.
 
 use ds::dictionary::{Dictionary, Learner, TEXT_BYTES_MAX, unpacked_len};
 

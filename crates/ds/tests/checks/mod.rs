@@ -1,5 +1,5 @@
-//! What must hold for arbitrary bytes as a HyperLogLog, used by the test here and by the fuzz target: nothing panics, a
-//! sound one stays sound, and both forms agree.
+//! Properties that must hold for arbitrary bytes as a HyperLogLog, used by the test here and by the fuzz
+//! target: nothing panics, a sound one stays sound, and both forms agree.
 
 use ds::hll::{self, Registers};
 

@@ -1,8 +1,8 @@
 //! Decides whether the append-only file or the snapshot is loaded at the start.
 //!
-//! Redis and Darter may have run in turn on the same directory, in any order. Loading the older of the two files would
-//! lose data. So Darter remembers which append-only file its snapshots *supersede*: the one that was imported, or
-//! ignored. The state of that file (names, lengths and ends of its parts) is stored
+//! Redis and Darter may have run in turn on the same directory, in any order. Loading the older of the two
+//! files would lose data. So Darter remembers which append-only file its snapshots *supersede*: the one that
+//! was imported, or ignored. The state of that file (names, lengths and ends of its parts) is stored
 //!
 //! * in every later snapshot: the snapshot is newer as long as the append-only file is in that state;
 //! * in a file beside the snapshot, which remains when Redis overwrites the snapshot, and shows that there was an
@@ -42,14 +42,14 @@ use crate::superseded::{STATE_AUX, VERSION_AUX, superseded_before};
 
 /// The name of a journal's manifest.
 const JOURNAL_MANIFEST: &str = "journal.manifest";
-/// The state when there is no append-only file. It is recorded if an append-only file was to be ignored, because a
-/// later one must not be ignored.
+/// The state when there is no append-only file. It is recorded if an append-only file was to be ignored,
+/// because a later one must not be ignored.
 const NO_STATE: &str = "none";
 
 /// Whether append-only files are loaded: `import-aof`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
-    /// Nothing is loaded if it is unclear which file counts.
+    /// No file is loaded if it is unclear which one counts.
     Ask,
     /// They are loaded, once.
     Yes,
@@ -100,10 +100,10 @@ pub enum Source {
 /// The decision.
 #[derive(Debug)]
 pub struct Choice {
-    /// What is loaded.
+    /// The files to load.
     pub source: Source,
-    /// The state of the append-only file that snapshots supersede from this start, unless the loaded snapshot names it
-    /// itself.
+    /// The state of the append-only file that snapshots supersede from this start, unless the loaded snapshot
+    /// names it itself.
     pub superseded: Option<String>,
 }
 
@@ -280,8 +280,8 @@ impl Known<'_> {
     }
 }
 
-/// The state of the append-only file that the snapshot supersedes, from the fields at its beginning. Errors in them are
-/// reported when it is loaded.
+/// The state of the append-only file that the snapshot supersedes, from the fields at its beginning. Errors
+/// in them are reported when it is loaded.
 fn superseded_by(names: &Names) -> Option<String> {
     let (_, value) = fields(names)?.into_iter().find(|(name, _)| name == STATE_AUX.as_bytes())?;
     String::from_utf8(value).ok()

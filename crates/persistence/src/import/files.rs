@@ -19,8 +19,8 @@ use super::choice::Wish;
 use crate::error::Error;
 use crate::names::{Names, moment};
 
-/// Bytes at the end of each file that identify it: a snapshot ends with its checksum, other files with their latest
-/// commands.
+/// Bytes at the end of each file that identify it: a snapshot ends with its checksum, other files with their
+/// latest commands.
 const KNOWN_BYTES: u64 = 4096;
 
 /// A set of append-only files.

@@ -1,11 +1,12 @@
 //! Loads append-only files: the snapshot at their beginning, and then their commands, one after the other.
 //!
-//! Commands run on shards that no other component knows (`runner.rs`), all of which are entered. They have the names
-//! that `rename-command` gave them, as in Redis. Expired keys of the snapshot stay, because a later command may have
-//! extended their time. A transaction runs when its end has been read. An incomplete one does not run at all.
+//! Commands run on shards that no other component knows (`runner.rs`), all of which are entered. They have
+//! the names that `rename-command` gave them, as in Redis. Expired keys of the snapshot stay, because a later
+//! command may have extended their time. A transaction runs when its end has been read. An incomplete one
+//! does not run at all.
 //!
-//! A file that ends in the middle of a command or a transaction is loaded up to that point if it is the last file and
-//! `aof-load-truncated` allows it. Any other error ends the loading, and the server with it.
+//! A file that ends in the middle of a command or a transaction is loaded up to that point if it is the last
+//! file and `aof-load-truncated` allows it. Any other error ends the loading, and the server with it.
 
 use std::io::Read;
 use std::path::Path;
@@ -42,8 +43,8 @@ pub struct Import<'a> {
 }
 
 impl Load<'_> {
-    /// The content of append-only files. This thread reads it, with the help of others if the files begin with a
-    /// snapshot. `None` if the load was stopped.
+    /// The content of append-only files. This thread reads it, with the help of others if the files begin
+    /// with a snapshot. `None` if the load was stopped.
     ///
     /// # Errors
     ///

@@ -1,6 +1,7 @@
 //! Checks a snapshot without loading it: whether it is complete, and whether its checksums are correct.
 //!
-//! It takes no more memory than the longest string. Errors inside a value whose checksum is correct are not noticed.
+//! It takes no more memory than the longest string. Errors inside a value whose checksum is correct are not
+//! noticed.
 
 use std::io::{self, Read};
 

@@ -5,8 +5,8 @@
 //!                   └▶ parts.rs    the files of Darter's own format, each read by one thread ──────┴▶ Target ──▶ Loaded
 //! ```
 //!
-//! Data are never half loaded: the caller gets the databases when the end was reached and the checksum is correct. An
-//! [`Extras`] gets the parts of a file that are neither keys nor this crate's concern.
+//! Data are never half loaded: the caller gets the databases when the end was reached and the checksum is
+//! correct. An [`Extras`] gets the parts of a file that are neither keys nor this crate's concern.
 //!
 //! Not here: putting the databases into the shards, and serving clients meanwhile (`server`).
 
@@ -70,7 +70,8 @@ pub trait Extras {
     fn field(&mut self, name: &[u8], value: &[u8]);
     /// Loads a library of functions. An error is a part of a sentence.
     fn library(&mut self, code: &[u8]) -> Result<(), String>;
-    /// Changes the libraries by a command with [`Role::Libraries`](crate::Role). An error is a part of a sentence.
+    /// Changes the libraries by a command with [`Role::Libraries`](crate::Role). An error is a part of a
+    /// sentence.
     fn change_libraries(&mut self, command: &Command, args: &[&[u8]]) -> Result<(), String>;
 }
 
@@ -113,8 +114,8 @@ impl Load<'_> {
         self.read_into(Target::new(self, name, now), extras)
     }
 
-    /// The content of the snapshot `name` with which a stream begins. Expired keys are kept, because the stream deletes
-    /// them. `None` if the load was stopped.
+    /// The content of the snapshot `name` with which a stream begins. Expired keys are kept, because the
+    /// stream deletes them. `None` if the load was stopped.
     ///
     /// # Errors
     ///
@@ -178,7 +179,8 @@ pub type StreamId = [u8; 40];
 
 /// The name of the field with the database selected in the stream that continues from a snapshot.
 pub const STREAM_DB_AUX: &str = "repl-stream-db";
-/// The name of the field that marks a queue as paused. It contains the number of its database, a space, and its key.
+/// The name of the field that marks a queue as paused. It contains the number of its database, a space, and
+/// its key.
 pub const PAUSED_AUX: &str = "darter-paused";
 /// The name of the field with the id of that stream.
 pub const STREAM_ID_AUX: &str = "repl-id";

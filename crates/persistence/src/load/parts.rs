@@ -1,4 +1,5 @@
-//! Reads a snapshot in Darter's own format: the manifest, and then its parts. The next idle thread reads the next part.
+//! Reads a snapshot in Darter's own format: the manifest, and then its parts. The next idle thread reads the
+//! next part.
 
 use std::io::Read;
 use std::sync::Mutex;

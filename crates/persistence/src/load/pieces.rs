@@ -6,9 +6,10 @@
 //!           (where do items end?)     └──▶ loader                    ┘
 //! ```
 //!
-//! The calling thread goes over the file without decoding values. It cuts the file between items into pieces, which the
-//! loaders take when they are idle. A piece with a long value is handed over before it is complete, and the rest
-//! follows while the loader reads, so memory is bounded. The loader of a piece computes its checksum.
+//! The calling thread goes over the file without decoding values. It cuts the file between items into pieces,
+//! which the loaders take when they are idle. A piece with a long value is handed over before it is complete,
+//! and the rest follows while the loader reads, so memory is bounded. The loader of a piece computes its
+//! checksum.
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -202,8 +203,8 @@ impl Others<'_, '_> {
                 Err(error) => errors.push(error),
             }
         }
-        // The first error in the file counts. The cutter, which is ahead of all loaders, may have stopped because of
-        // it.
+        // The first error in the file counts. The cutter, which is ahead of all loaders, may have stopped
+        // because of it.
         if let Some(error) = errors.into_iter().min_by_key(|error| error.offset) {
             return Err(error);
         }
@@ -215,8 +216,8 @@ impl Others<'_, '_> {
         Ok(file.offset())
     }
 
-    /// Goes over the file and cuts it. Returns the length and the checksum of the head, or `None` if the load was
-    /// stopped or a loader failed.
+    /// Goes over the file and cuts it. Returns the length and the checksum of the head, or `None` if the load
+    /// was stopped or a loader failed.
     fn cut<'c>(
         &mut self,
         cutter: Cutter<'c>,
@@ -238,8 +239,8 @@ impl Others<'_, '_> {
         Ok(cut?.then_some((file, head)))
     }
 
-    /// Cuts the file from the first item on. `border` is the beginning of the last item. Returns false if the load was
-    /// ended.
+    /// Cuts the file from the first item on. `border` is the beginning of the last item. Returns false if the
+    /// load was ended.
     fn cut_items(
         &mut self,
         file: &mut FileReader<Cutter>,

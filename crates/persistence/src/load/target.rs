@@ -55,7 +55,8 @@ impl<'a> Target<'a> {
         Target { load, name, now, keeps_due: false, dbs, key_count, expired_count, next_ms }
     }
 
-    /// Creates a target for a file that commands continue. Expired keys stay, because a command may extend their time.
+    /// Creates a target for a file that commands continue. Expired keys stay, because a command may extend
+    /// their time.
     pub(crate) fn of_stream(load: &'a Load<'a>, name: &'a str, now: UnixMs) -> Target<'a> {
         Target { keeps_due: true, ..Target::new(load, name, now) }
     }
@@ -70,7 +71,7 @@ impl<'a> Target<'a> {
         Error::Snapshot { name: self.load.names.path(name).display().to_string(), source }
     }
 
-    /// Opens one of them.
+    /// Opens the snapshot, or a part of it, by its name.
     pub(crate) fn reader(&self, name: &str) -> io::Result<DiskReader> {
         self.load.names.reader(name)
     }
@@ -95,7 +96,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Reserves space for the announced number of keys of a database, as far as the file can contain that many.
+    /// Reserves space for the announced number of keys of a database, as far as the file can contain that
+    /// many.
     fn expect(&self, db: usize, key_count: u64) {
         let most = self.load.progress.total_bytes.load(Ordering::Relaxed) / KEY_BYTES_MIN;
         let in_each = key_count.min(most) as usize / self.dbs.len();
@@ -104,8 +106,8 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Loads all remaining items of `file`, whose first keys belong to the database `db`. Items that are not keys go to
-    /// `others`. Ends early if the load is stopped.
+    /// Loads all remaining items of `file`, whose first keys belong to the database `db`. Items that are not
+    /// keys go to `others`. Ends early if the load is stopped.
     pub(crate) fn take_items<R: Read>(
         &self,
         file: &mut FileReader<R>,
@@ -198,7 +200,8 @@ impl<'a> Target<'a> {
         Ok(number as usize)
     }
 
-    /// Reads a key and its value, and prefetches the memory that inserting it needs. `None` if it is left out.
+    /// Reads a key and its value, and prefetches the memory that inserting it needs. `None` if it is left
+    /// out.
     fn read_entry<R: Read>(
         &self,
         db: usize,

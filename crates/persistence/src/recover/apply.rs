@@ -52,7 +52,8 @@ impl Applier<'_> {
         ran.map_err(|why| dealt.error(step, why))
     }
 
-    /// Runs a step that needs shards of several groups: the last group to arrive gets all of them and runs it.
+    /// Runs a step that needs shards of several groups: the last group to arrive gets all of them and runs
+    /// it.
     fn meet(&mut self, dealt: &Dealt, step: &Step, has_failed: &dyn Fn() -> bool) -> Result<(), Error> {
         let meeting = step.meeting.as_ref().expect("several groups need it");
         let (own, group_count) = (self.group, self.group_count);

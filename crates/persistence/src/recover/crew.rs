@@ -5,14 +5,14 @@
 //!                                                                   ──▶ worker 1 applies list 1 ─┴▶ all have: the batch goes
 //! ```
 //!
-//! Each worker has the shards of one group, and applies the lists of that group in order. If its next list is not
-//! ready, it deals the next batch. If there is no such batch, it sleeps. At most [`UNDER_WAY_MAX`] batches for each
-//! worker are in memory. After a large batch, nothing is read until it has been applied.
+//! Each worker has the shards of one group, and applies the lists of that group in order. If its next list is
+//! not ready, it deals the next batch. If there is no such batch, it sleeps. At most [`UNDER_WAY_MAX`]
+//! batches for each worker are in memory. After a large batch, nothing is read until it has been applied.
 //!
-//! A step that needs several groups is in the list of each, with a [`Meeting`]. Each worker that reaches it leaves the
-//! shards that the step needs, and the last one enters all of them and runs it. All lists have the same order, so there
-//! is no circular wait: consider the first step in the stream that workers wait for. All of them are ahead of
-//! everything before it, and its batch has been dealt.
+//! A step that needs several groups is in the list of each, with a [`Meeting`]. Each worker that reaches it
+//! leaves the shards that the step needs, and the last one enters all of them and runs it. All lists have the
+//! same order, so there is no circular wait: consider the first step in the stream that workers wait for. All
+//! of them are ahead of everything before it, and its batch has been dealt.
 //!
 //! The caller also changes the libraries of functions, batch after batch.
 
@@ -210,8 +210,8 @@ impl Crew {
         self.changed.notify_all();
     }
 
-    /// Reads batches to the end, and removes those that all groups have applied. Returns the database selected at the
-    /// end, if known.
+    /// Reads batches to the end, and removes those that all groups have applied. Returns the database
+    /// selected at the end, if known.
     fn feed(
         &self,
         input: &mut Input<'_>,

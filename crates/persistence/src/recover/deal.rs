@@ -166,8 +166,8 @@ impl Dealer<'_> {
         Ok(dealt)
     }
 
-    /// Deals the commands of one slice, before which `db` is selected. Returns the database after it. Positions in
-    /// errors are relative to the slice.
+    /// Deals the commands of one slice, before which `db` is selected. Returns the database after it.
+    /// Positions in errors are relative to the slice.
     fn deal_slice(
         &self,
         index: u32,
@@ -280,7 +280,8 @@ impl Dealer<'_> {
     }
 }
 
-/// Checks that the database that a slice names as selected before it is the one that earlier slices have selected.
+/// Checks that the database that a slice names as selected before it is the one that earlier slices have
+/// selected.
 fn check_selected(before: Option<u32>, said: Option<u32>) -> Result<(), String> {
     match (before, said) {
         (Some(before), Some(said)) if before != said => {

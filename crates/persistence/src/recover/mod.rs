@@ -1,4 +1,5 @@
-//! Recovers a journal: loads its base like any snapshot and applies its slices, in order, each once and as a whole.
+//! Recovers a journal: loads its base like any snapshot and applies its slices, in order, each once and as a
+//! whole.
 //!
 //! ```text
 //!                     ┌─ batch ─▶ deal.rs ─▶ lists, one for each group of shards ─▶ apply.rs ─┐
@@ -6,17 +7,18 @@
 //!                     └─ batch ─▶ …                                                           ─┘
 //! ```
 //!
-//! Consecutive slices form a *batch*. Dealing a batch parses its commands, without copying them, and lists them by the
-//! group of shards that they need. A single thread does all of this with one group. Otherwise there are as many groups
-//! as threads (`crew.rs`): each thread applies the lists of its group in the order of the stream, and deals batches
-//! when it has no list to apply.
+//! Consecutive slices form a *batch*. Dealing a batch parses its commands, without copying them, and lists
+//! them by the group of shards that they need. A single thread does all of this with one group. Otherwise
+//! there are as many groups as threads (`crew.rs`): each thread applies the lists of its group in the order
+//! of the stream, and deals batches when it has no list to apply.
 //!
-//! The start fails unless all of this holds: slices continue each other, in number and position; no slice ends inside a
-//! transaction; each slice names the database that the slice before left selected; every command is known and succeeds.
-//! Commands of a transaction run one by one, because the data have no readers yet.
+//! The start fails unless all of this holds: slices continue each other, in number and position; no slice
+//! ends inside a transaction; each slice names the database that the slice before left selected; every
+//! command is known and succeeds. Commands of a transaction run one by one, because the data have no readers
+//! yet.
 //!
-//! Not here: reading slices from files (`journal`), running a command (`runner.rs`), and the steps after the last
-//! slice.
+//! Not here: reading slices from files (`journal`), running a command (`runner.rs`), and the steps after the
+//! last slice.
 
 mod apply;
 mod crew;
@@ -42,7 +44,8 @@ const UNDER_WAY_MAX: usize = 4;
 pub struct Recovery<'a> {
     /// The folder, for messages.
     pub name: &'a str,
-    /// The base, in the folder of the load's [`Names`](crate::Names); `None` if the slices begin without data.
+    /// The base, in the folder of the load's [`Names`](crate::Names); `None` if the slices begin without
+    /// data.
     pub base: Option<&'a str>,
     /// The number of the last slice that the base contains.
     pub slice: u64,
@@ -75,8 +78,8 @@ impl Load<'_> {
     ///
     /// # Errors
     ///
-    /// If the base is not complete, if the slices do not continue it and each other, or if a command cannot be run.
-    /// Nothing is loaded then.
+    /// If the base is not complete, if the slices do not continue it and each other, or if a command cannot
+    /// be run. Nothing is loaded then.
     pub fn journal(
         &self,
         recovery: &Recovery<'_>,

@@ -1,4 +1,4 @@
-//! Files: what is written, and what is durable.
+//! Files: how they are written, and when that is durable.
 //!
 //! A [`Disk`] is the machine's or a simulated one ([`SimDisk`]). Both guarantee the same:
 //!
@@ -21,7 +21,7 @@
 //! * A file that has to exist completely or not at all gets its name when its bytes are durable
 //!   ([`Disk::put_in_place`], [`Disk::replace`]).
 //!
-//! Not here: buffers, formats, and which thread waits for what.
+//! Not here: buffers, formats, and which thread waits for which call.
 
 mod names;
 mod real;
@@ -68,8 +68,8 @@ pub enum Open {
     Write,
     /// For reading and writing, truncated; created if it does not exist.
     Empty,
-    /// Like `Write`, but writes bypass the system's cache if the file system supports that. Memory, offset and length of a write must be
-    /// multiples of [`DIRECT_BYTES`].
+    /// Like `Write`, but writes bypass the system's cache if the file system supports that. Memory, offset
+    /// and length of a write must be multiples of [`DIRECT_BYTES`].
     Direct,
 }
 
@@ -91,7 +91,7 @@ pub struct DiskFile {
     has_failed: AtomicBool,
 }
 
-/// A lock of a file. Nobody else, in this process or another, can lock the file while this exists.
+/// A lock of a file. No other owner, in this process or another, can lock the file while this exists.
 #[derive(Debug)]
 pub struct DiskLock {
     _held: Held,
@@ -119,7 +119,8 @@ impl Disk {
         Disk(Source::Simulated(disk))
     }
 
-    /// Opens a file. If that creates it, its name is only durable after [`sync_directory`](Self::sync_directory).
+    /// Opens a file. If that creates it, its name is only durable after
+    /// [`sync_directory`](Self::sync_directory).
     pub fn open(&self, path: &Path, how: Open) -> io::Result<DiskFile> {
         let file = match &self.0 {
             Source::Real => File::Real(real::open(path, how)?),
@@ -136,7 +137,7 @@ impl Disk {
         }
     }
 
-    /// Removes a name of a file. The file is deleted when it has no name left and nobody has it open.
+    /// Removes a name of a file. The file is deleted when it has no name left and no process has it open.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         match &self.0 {
             Source::Real => std::fs::remove_file(path),
@@ -160,8 +161,8 @@ impl Disk {
         }
     }
 
-    /// Locks the file at `path`, for as long as the lock and its process live. Creates it if it does not exist. Fails with
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if the file is locked already.
+    /// Locks the file at `path`, for as long as the lock and its process live. Creates it if it does not
+    /// exist. Fails with [`WouldBlock`](io::ErrorKind::WouldBlock) if the file is locked already.
     pub fn lock(&self, path: &Path) -> io::Result<DiskLock> {
         let held = match &self.0 {
             Source::Real => Held::Real { _file: real::lock(path)? },
@@ -215,16 +216,17 @@ impl Disk {
         Ok(DiskReader { file: self.open(path, Open::Read)?, offset: 0 })
     }
 
-    /// Renames `temporary`, whose content is durable, to `path` in the same directory, durably. It gets the permissions of the file that it
-    /// replaces.
+    /// Renames `temporary`, whose content is durable, to `path` in the same directory, durably. It gets the
+    /// permissions of the file that it replaces.
     pub fn put_in_place(&self, temporary: &Path, path: &Path) -> io::Result<()> {
         self.keep_permissions(temporary, path)?;
         self.rename(temporary, path)?;
         self.sync_directory(directory_of(path))
     }
 
-    /// Replaces the file at `path` atomically and durably: after a crash it is the old file or the new one. It keeps its permissions. After
-    /// an error it is the old file, or the new one, whose name may not be durable.
+    /// Replaces the file at `path` atomically and durably: after a crash it is the old file or the new one.
+    /// It keeps its permissions. After an error it is the old file, or the new one, whose name may not be
+    /// durable.
     pub fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let (temporary, file) = self.create_beside(path)?;
         let write = || {
@@ -241,7 +243,8 @@ impl Disk {
         replaced
     }
 
-    /// Creates an empty file in the directory of `path`, which only the server may read, under a name that nobody can predict.
+    /// Creates an empty file in the directory of `path`, which only the server may read, under an
+    /// unpredictable name.
     fn create_beside(&self, path: &Path) -> io::Result<(PathBuf, DiskFile)> {
         match &self.0 {
             Source::Real => {
@@ -294,8 +297,9 @@ impl DiskFile {
         }
     }
 
-    /// Reads from `offset` without waiting: `None` if none of it is in memory. Then the disk was asked for it, so it is worth trying again
-    /// soon. (If the file system does not report what is in memory, this waits.)
+    /// Reads from `offset` without waiting: `None` if none of it is in memory. The disk was then asked for
+    /// it, so it is worth trying again soon. (If the file system does not report which bytes are in memory,
+    /// this waits.)
     pub fn read_ready_at(&self, offset: u64, into: &mut [u8]) -> io::Result<Option<usize>> {
         match &self.file {
             File::Real(file) => real::read_ready_at(file, offset, into),
@@ -303,7 +307,8 @@ impl DiskFile {
         }
     }
 
-    /// Writes at `offset`. Returns the number of bytes written, perhaps fewer than given. They are not durable.
+    /// Writes at `offset`. Returns the number of bytes written, perhaps fewer than given. They are not
+    /// durable.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         match &self.file {
             File::Real(file) => std::os::unix::fs::FileExt::write_at(file, bytes, offset),
@@ -316,7 +321,8 @@ impl DiskFile {
         write_all(offset, bytes, |offset, bytes| self.write_at(offset, bytes))
     }
 
-    /// Writes all of `bytes` at `offset`, and waits until they are durable, in one system call if the system accepts all bytes at once.
+    /// Writes all of `bytes` at `offset`, and waits until they are durable, in one system call if the system
+    /// accepts all bytes at once.
     pub fn write_durably_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.durably(|| {
             write_all(offset, bytes, |offset, bytes| match &self.file {
@@ -334,8 +340,8 @@ impl DiskFile {
         })
     }
 
-    /// Waits until everything written is durable, and drops it from the system's cache, so that later reads return what is on the disk.
-    /// After a failed sync, perhaps in an earlier process, the two may differ.
+    /// Waits until everything written is durable, and drops it from the system's cache, so that later reads
+    /// return the bytes on the disk. After a failed sync, perhaps in an earlier process, the two may differ.
     pub fn sync_and_forget(&self) -> io::Result<()> {
         self.sync()?;
         match &self.file {
@@ -344,13 +350,15 @@ impl DiskFile {
         }
     }
 
-    /// Allocates space for `bytes` zeros at the beginning of the file, durably. Later writes there do not change the length, and cannot
-    /// fail for lack of space. If the file system does not support that, the zeros [are written](Self::pre_write).
+    /// Allocates space for `bytes` zeros at the beginning of the file, durably. Later writes there do not
+    /// change the length, and cannot fail for lack of space. If the file system does not support that, the
+    /// zeros [are written](Self::pre_write).
     pub fn reserve(&self, bytes: u64) -> io::Result<()> {
         if self.takes_room(bytes)? { self.sync() } else { self.pre_write(bytes) }
     }
 
-    /// Allocates the same space and writes the zeros. Later writes there change nothing but these bytes, so they are durable sooner.
+    /// Allocates the same space and writes the zeros. Later writes there change nothing but these bytes, so
+    /// they are durable sooner.
     pub fn pre_write(&self, bytes: u64) -> io::Result<()> {
         // Fails at once if there is not enough space, rather than when the disk is full.
         self.takes_room(bytes)?;
@@ -359,7 +367,8 @@ impl DiskFile {
         while offset < bytes {
             let count = (bytes - offset).min(PRE_WRITE_BYTES as u64);
             self.write_all_at(offset, &zeros[..count as usize])?;
-            // Syncs piece by piece: a disk that gets everything at once makes others, who sync a few bytes, wait as long.
+            // Sync piece by piece: if the disk gets everything at once, other threads that sync a few bytes
+            // wait for all of it.
             self.sync()?;
             offset += count;
         }
@@ -374,7 +383,8 @@ impl DiskFile {
         }
     }
 
-    /// Makes the system begin to write this part to the disk, so that a later sync has less to do. This makes nothing durable.
+    /// Makes the system begin to write this part to the disk, so that a later sync has less to do. This makes
+    /// nothing durable.
     pub fn begin_write_out(&self, from: u64, to: u64) {
         if let File::Real(file) = &self.file {
             real::begin_write_out(file, from, to);
@@ -433,7 +443,7 @@ impl DiskWriter {
         self.offset
     }
 
-    /// Turns it into a reader, from the beginning of what was written.
+    /// Turns it into a reader, from the beginning of the file.
     pub fn into_reader(self) -> io::Result<DiskReader> {
         let mut reader = DiskReader { file: self.file, offset: 0 };
         reader.go_to(0)?;

@@ -1,8 +1,8 @@
 //! The directories of a simulated disk: which names exist, and which of them are durable.
 //!
-//! A change of names is visible at once, and durable when its directory is synced. At a crash each change that is not
-//! durable has reached the disk or not, independently of those before it. A rename is one change: at least one of the
-//! two names always exists, unless the file had no durable name.
+//! A change of names is visible at once, and durable when its directory is synced. At a crash each change
+//! that is not durable has reached the disk or not, independently of those before it. A rename is one change:
+//! at least one of the two names always exists, unless the file had no durable name.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -110,7 +110,7 @@ impl Names {
         }
     }
 
-    /// A crash: only what is on the disk is left.
+    /// A crash: only the names on the disk are left.
     pub(super) fn crash(&mut self, entropy: &mut Entropy) {
         let count = self.unsynced.len() as u64;
         // All changes, none, those before some moment, or each independently.

@@ -13,8 +13,8 @@ use rustix::io::{Errno, ReadWriteFlags};
 use super::{FileInfo, Open, directory_of, temporary_path};
 use crate::{Entropy, sys};
 
-/// At least this much is requested from the disk when data is not in memory: the request takes about 0.1 ms, on a
-/// thread that must not wait.
+/// At least this much is requested from the disk when data is not in memory: the request takes about 0.1 ms,
+/// on a thread that must not wait.
 const READ_AHEAD_BYTES: u64 = 256 * 1024;
 
 /// The mode of new files. A file that replaces another keeps that one's mode, which may allow more.
@@ -23,8 +23,8 @@ const DIRECTORY_MODE: u32 = 0o700;
 /// Most names that are tried for a temporary file. More collisions would mean an attack.
 const NAME_TRIES_MAX: u32 = 16;
 
-/// Opens a file. A file to be written is not reached through a link at the end of its path, and must be the server's
-/// own: see [`check_own`].
+/// Opens a file. A file to be written is not reached through a link at the end of its path, and must be the
+/// server's own: see [`check_own`].
 pub(super) fn open(path: &Path, how: Open) -> io::Result<File> {
     match how {
         Open::Read => return File::open(path),
@@ -68,8 +68,9 @@ fn has_code(opened: &io::Result<File>, code: i32) -> bool {
     opened.as_ref().is_err_and(|error| error.raw_os_error() == Some(code))
 }
 
-/// Refuses devices. If others may write to the folder, also refuses files of other users: they may have put the file
-/// there to read what is written to it. Other names of the file (hard links) do no harm: backups use them.
+/// Refuses devices. If others may write to the folder, also refuses files of other users: they may have put
+/// the file there to read what is written to it. Other names of the file (hard links) do no harm: backups use
+/// them.
 fn check_own(metadata: &Metadata, path: &Path) -> io::Result<()> {
     let kind = metadata.file_type();
     if kind.is_char_device() || kind.is_block_device() {
@@ -91,7 +92,7 @@ fn check_owner(metadata: &Metadata, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a file beside `path`, with a name that nobody can predict, and that only the server may read.
+/// Creates a file beside `path`, under an unpredictable name, which only the server may read.
 pub(super) fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let mut options = File::options();
     options.read(true).write(true).create_new(true).mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW);
@@ -141,13 +142,13 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes at `offset` and waits until these bytes are durable. (A write followed by a sync would also wait for other
-/// threads' bytes.)
+/// Writes at `offset` and waits until these bytes are durable. (A write followed by a sync would also wait
+/// for other threads' bytes.)
 pub(super) fn write_durably_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<usize> {
     let write = || rustix::io::pwritev2(file, &[IoSlice::new(bytes)], offset, ReadWriteFlags::DSYNC);
     match write() {
-        // The file was opened to bypass the cache, but the file system does not support that after all. Nothing was
-        // written.
+        // The file was opened to bypass the cache, but the file system does not support that after all. The
+        // call has written no bytes.
         Err(Errno::INVAL) if goes_past_the_cache(file)? => {
             rustix::fs::fcntl_setfl(file, rustix::fs::fcntl_getfl(file)? - OFlags::DIRECT)?;
             Ok(write()?)
@@ -156,7 +157,7 @@ pub(super) fn write_durably_at(file: &File, offset: u64, bytes: &[u8]) -> io::Re
     }
 }
 
-/// Reads what is in memory. If nothing is, requests it from the disk.
+/// Reads the bytes that are in memory. If none are, requests them from the disk.
 pub(super) fn read_ready_at(file: &File, offset: u64, into: &mut [u8]) -> io::Result<Option<usize>> {
     loop {
         match rustix::io::preadv2(file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT) {

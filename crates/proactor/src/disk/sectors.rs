@@ -1,16 +1,17 @@
-//! The bytes of a simulated file: what reads return, and what is durable.
+//! The bytes of a simulated file: those that reads return, and those that are durable.
 //!
 //! ```text
-//!   bytes      AAAAAAAA BBBBBBBB CCCC        what is read
-//!   durable    AAAAAAAA bbbbbbbb             what a crash is certain to leave, but for
-//!   unsynced            ^        ^           the sectors that were written since the last sync
+//!   bytes      AAAAAAAA BBBBBBBB CCCC        the content that reads return
+//!   durable    AAAAAAAA bbbbbbbb             the content that a crash is certain to leave, except
+//!   unsynced            ^        ^           in the sectors that were written since the last sync
 //! ```
 //!
-//! At a crash each unsynced sector gets its new content, its durable content, or some of both. The length becomes one
-//! of the two or something between them. A sector that was never made durable may contain anything.
+//! At a crash each unsynced sector gets its new content, its durable content, or some of both. The length
+//! becomes one of the two or something between them. A sector that was never made durable may contain
+//! anything.
 //!
-//! The system also writes at times of its own: when a sector that is already unsynced is written again, its previous
-//! content may have become durable.
+//! The system also writes at times of its own: when a sector that is already unsynced is written again, its
+//! previous content may have become durable.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -58,7 +59,7 @@ impl Sectors {
         self.bytes[offset..end].copy_from_slice(bytes);
     }
 
-    /// Empties the file. That is not durable either.
+    /// Empties the file. That is not durable until a sync, either.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.unsynced = sectors_of(0, self.durable.len()).collect();
@@ -80,7 +81,8 @@ impl Sectors {
         }
     }
 
-    /// A sync fails: the system has reported that, and forgets about it, so it considers unwritten sectors clean.
+    /// A sync fails: the system has reported that, and forgets about it, so it considers unwritten sectors
+    /// clean.
     pub(super) fn fail_to_sync(&mut self, entropy: &mut Entropy) {
         while let Some(sector) = self.unsynced.pop_first() {
             if entropy.one_in(2) {
@@ -89,7 +91,7 @@ impl Sectors {
         }
     }
 
-    /// From now on reads return what is on the disk, except for what has yet to be written.
+    /// From now on reads return the bytes on the disk, except for those that have yet to be written.
     pub(super) fn forget(&mut self) {
         for sector in sectors_of(0, self.bytes.len()).filter(|sector| !self.unsynced.contains(sector)) {
             let start = sector * SECTOR_BYTES;
@@ -101,7 +103,7 @@ impl Sectors {
         }
     }
 
-    /// A crash: only what is on the disk is left, and becomes the content.
+    /// A crash: only the bytes on the disk are left, and become the content.
     pub(super) fn crash(&mut self, entropy: &mut Entropy) {
         let (before, written) = (self.durable.len(), self.bytes.len());
         let unsynced = std::mem::take(&mut self.unsynced);

@@ -1,7 +1,8 @@
-//! A simulated disk. It keeps what was made durable, and the seed decides what else a crash leaves.
+//! A simulated disk. It keeps everything that was made durable, and the seed decides what else a crash
+//! leaves.
 //!
-//! [`SimDisk::crash`] is a power failure. Open files are closed; `sectors.rs` and `names.rs` say what the files contain
-//! afterwards. Errors occur at given rates ([`DiskFaults`]) or as planned ([`SimDisk::plan`]):
+//! [`SimDisk::crash`] is a power failure. Open files are closed; `sectors.rs` and `names.rs` say what the
+//! files contain afterwards. Errors occur at given rates ([`DiskFaults`]) or as planned ([`SimDisk::plan`]):
 //!
 //! * EIO at a write: nothing was written. EIO at a sync: some of the data has become durable, and the disk forgets the
 //!   rest, so that a second sync succeeds without making that durable.
@@ -82,8 +83,8 @@ impl fmt::Debug for SimDisk {
     }
 }
 
-/// Called before an operation with the time on the simulation's clock at which it ends, if it takes time. Returns true
-/// if the operation returns no sooner.
+/// Called before an operation with the time on the simulation's clock at which it ends, if it takes time.
+/// Returns true if the operation returns no sooner.
 type OnOperation = Arc<dyn Fn(Option<u64>) -> bool + Send + Sync>;
 
 struct State {
@@ -204,8 +205,8 @@ impl SimDisk {
         self.state().operations
     }
 
-    /// Calls `act` before each such operation, with the time at which the operation takes effect if that is not now.
-    /// True: that time has come; false: the disk advances the clock.
+    /// Calls `act` before each such operation, with the time at which the operation takes effect if that is
+    /// not now. True: that time has come; false: the disk advances the clock.
     pub fn on_operation(&self, act: impl Fn(Option<u64>) -> bool + Send + Sync + 'static) {
         self.state().on_operation = Some(Arc::new(act));
     }
@@ -219,8 +220,8 @@ impl SimDisk {
         (state.has_power, state.power_fails_at) = (true, None);
     }
 
-    /// The power fails when the next operation after `spared` others begins. Nothing can be done then until
-    /// [`crash`](Self::crash) restores it.
+    /// Makes the power fail when the next operation after `spared` others begins. All operations then fail
+    /// until [`crash`](Self::crash) restores it.
     pub fn fail_power_after(&self, spared: u64) {
         let mut state = self.state();
         state.power_fails_at = Some(state.operations + spared + 1);
@@ -236,8 +237,8 @@ impl SimDisk {
         self.state().has_power
     }
 
-    /// The process that used it has ended, and the system continues: files are closed, and what was written can still
-    /// be read.
+    /// The process that used it has ended, and the system continues: files are closed, and their bytes can
+    /// still be read.
     pub fn end_process(&self) {
         let mut state = self.state();
         state.life += 1;
@@ -294,7 +295,8 @@ impl SimDisk {
         if self.state().life == life { Ok(fault) } else { Err(closed()) }
     }
 
-    /// In the middle of a durable write: the power may fail after the data was written and before it is durable.
+    /// In the middle of a durable write: the power may fail after the data was written and before it is
+    /// durable.
     fn pass(&self) {
         let act = self.state().on_operation.clone();
         if let Some(act) = act {

@@ -1,7 +1,7 @@
 //! Tests of both disks, and of each way in which the simulated one loses something that was not made durable.
 //!
-//! A rule about crashes is checked over many seeds: what may be lost is lost for some seeds; what must not be lost is lost for
-//! none.
+//! A rule about crashes is checked over many seeds: bytes that may be lost are lost for some seeds; bytes
+//! that must not be lost are lost for no seed.
 
 use std::sync::Mutex;
 
@@ -207,7 +207,7 @@ fn what_another_user_may_have_put_there_is_not_written_to() {
         assert_eq!(disk.create_directory(&inner).unwrap_err().to_string(), expected, "{mode:o}");
     }
     assert_eq!(disk.read(&path).unwrap(), b"precious", "it was not emptied");
-    // The folder's owner can put anything there, and nobody else can.
+    // Only the folder's owner can put files there.
     std::os::unix::fs::chown(folder, Some(65_534), None).unwrap();
     disk.open(&path, Open::Write).unwrap();
     std::os::unix::fs::chown(folder, Some(0), None).unwrap();
@@ -427,7 +427,8 @@ fn a_sync_that_hangs_has_no_effect_before_its_time() {
     assert!(file.write_at(0, b"2").is_err(), "a file of an earlier life is closed");
 }
 
-/// Replaces a file like `replace`, and crashes at some operation. Returns whether it had returned, and the content.
+/// Replaces a file like `replace`, and crashes at some operation. Returns whether it had returned, and the
+/// content.
 fn replaced(seed: u64, crash_at: u64, replace: impl Fn(&Disk) -> io::Result<()>) -> (bool, Option<Vec<u8>>) {
     let sim = SimDisk::new(seed);
     let disk = sim.disk();

@@ -3,16 +3,16 @@
 use super::net::Read;
 use super::{Endpoint, SimNet, SimTap};
 
-/// A simulated client. None of its methods wait. Dropping it closes the connection.
+/// A simulated client. Its methods do not wait. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct SimClient(Endpoint);
 
-/// What a client received.
+/// The next thing that a client received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimReceived {
     /// Some bytes, in order.
     Bytes(Vec<u8>),
-    /// Nothing has arrived yet.
+    /// No bytes have arrived yet.
     Nothing,
     /// The server has finished.
     End,
@@ -21,7 +21,7 @@ pub enum SimReceived {
 }
 
 impl SimNet {
-    /// Connects a client; `None` if nobody listens at `address`.
+    /// Connects a client; `None` if no listener is bound to `address`.
     pub fn connect(&self, address: &str) -> Option<SimClient> {
         self.link(address, true).map(SimClient)
     }
@@ -37,7 +37,7 @@ impl SimClient {
         }
     }
 
-    /// Receives at most `max` bytes of what has arrived.
+    /// Receives at most `max` of the bytes that have arrived.
     pub fn receive(&self, max: usize) -> SimReceived {
         match self.0.read(max) {
             Read::Bytes(bytes) => SimReceived::Bytes(bytes),
@@ -47,7 +47,7 @@ impl SimClient {
         }
     }
 
-    /// Records what the server queues for this client; outlives the client.
+    /// Records the output that the server queues for this client; outlives the client.
     pub fn tap(&self) -> SimTap {
         self.0.tap()
     }

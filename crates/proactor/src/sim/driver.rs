@@ -1,7 +1,8 @@
 //! The driver of one simulated thread.
 //!
-//! It has the same table of connections and the same steps as the real drivers, with reads and writes on simulated
-//! links. Ready connections are visited beginning at a random one, so that nothing can rely on their order.
+//! It has the same table of connections and the same steps as the real drivers, with reads and writes on
+//! simulated links. Ready connections are visited beginning at a random one, so that nothing can rely on
+//! their order.
 
 use std::io;
 use std::sync::Arc;
@@ -165,7 +166,7 @@ impl SimDriver {
         }
     }
 
-    /// Reads, and continues writing what the window did not take before.
+    /// Reads, and continues writing the bytes that the window did not take before.
     fn serve(&mut self, slot: u32, events: &mut Vec<Event>) {
         if self.connections.wants_input(slot) {
             self.read(slot, events);

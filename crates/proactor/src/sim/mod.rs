@@ -1,11 +1,12 @@
 //! A simulated machine: virtual time, a seeded network, and threads that one real thread steps.
 //!
-//! [`SimNet`] is the world. It makes [`Driver`](crate::Driver)s that behave like the real ones, and clients to talk to them. Bytes
-//! travel in pieces of random size and with random delays, though in order; writes are short, windows small, and
-//! links can be cut at any moment. Everything follows from one seed: the same calls give the same run, to the event.
+//! [`SimNet`] is the world. It makes [`Driver`](crate::Driver)s that behave like the real ones, and clients
+//! to talk to them. Bytes travel in pieces of random size and with random delays, though in order; writes are
+//! short, windows small, and links can be cut at any moment. Everything follows from one seed: the same calls
+//! give the same run, to the event.
 //!
-//! Nothing here waits. A turn of a simulated driver returns at once; one that found nothing is *parked* until something
-//! reaches it or its timeout is over. The test moves time:
+//! No call waits. A turn of a simulated driver returns at once; if it found nothing, its thread is *parked*
+//! until something reaches it or its timeout is over. The test moves time:
 //!
 //! ```text
 //!   loop {
@@ -18,7 +19,8 @@
 //!   }
 //! ```
 //!
-//! Not here: files (`disk/sim.rs`); threads that run at the same time (the inbox has its own model, in `tests/loom_inbox.rs`).
+//! Not here: files (`disk/sim.rs`); threads that run at the same time (the inbox has its own model, in
+//! `tests/loom_inbox.rs`).
 
 mod client;
 mod driver;

@@ -1,15 +1,16 @@
 //! The simulated network and its clock.
 //!
-//! A link joins two sides, 0 the one that connected and 1 the one that accepted. Each side writes into a pipe towards
-//! the other. Written bytes are in transit until their time comes; then they have arrived and can be read.
+//! A link joins two sides, 0 the one that connected and 1 the one that accepted. Each side writes into a pipe
+//! towards the other. Written bytes are in transit until their time comes; then they have arrived and can be
+//! read.
 //!
 //! ```text
 //!   side 0 ──write──▶ [ in transit, pieces in order ] ──arrive──▶ [ arrived ] ──read──▶ side 1     (pipe 0; pipe 1 back)
 //! ```
 //!
-//! Invariants: in transit plus arrived never exceeds the pipe's window; the pieces of a pipe arrive in the order in which they
-//! were written, its end after them; a reset overtakes them and drops them. The lock is held for single steps only and
-//! never while an [`Endpoint`] is dropped.
+//! Invariants: in transit plus arrived never exceeds the pipe's window; the pieces of a pipe arrive in the
+//! order in which they were written, its end after them; a reset overtakes them and drops them. The lock is
+//! held for single steps only and never while an [`Endpoint`] is dropped.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -35,14 +36,14 @@ impl Default for SimConfig {
     }
 }
 
-/// What has to act next.
+/// The participant that has to act next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimStep {
     /// This thread's driver has something to do, or its timeout has passed.
     Thread(usize),
     /// Something has reached a client.
     Client,
-    /// Nothing will ever happen unless a client acts.
+    /// No event will ever happen unless a client acts.
     Never,
 }
 
@@ -69,14 +70,14 @@ struct State {
     links: Vec<Link>,
     listeners: Vec<ListenerState>,
     threads: Vec<ThreadState>,
-    /// What has yet to arrive, by time and then by order of sending.
+    /// Bytes and signals that have yet to arrive, by time and then by order of sending.
     arrivals: BTreeMap<(u64, u64), Arrival>,
     sequence: u64,
     /// Whether something has reached a side that belongs to no thread.
     has_client_news: bool,
     /// Pairs of machines that cannot reach each other.
     parted: BTreeSet<(usize, usize)>,
-    /// What will arrive once they can reach each other again, in order.
+    /// Bytes and signals that will arrive once these machines can reach each other again, in order.
     held: Vec<Arrival>,
 }
 
@@ -101,9 +102,9 @@ impl Arrival {
 
 #[derive(Debug)]
 struct Link {
-    /// The machine of each side; clients are on none.
+    /// The machine of each side; `None` for clients.
     machines: [Option<usize>; 2],
-    /// `pipes[side]` is what `side` reads from.
+    /// `side` reads from `pipes[side]`.
     pipes: [Pipe; 2],
     /// The thread whose driver has each side. It has to run when something reaches that side.
     owners: [Option<usize>; 2],
@@ -160,7 +161,7 @@ pub(crate) struct Endpoint {
     side: usize,
 }
 
-/// Records what a server sends to a client, even when the client is gone.
+/// Records the bytes that a server sends to a client, even when the client is gone.
 #[derive(Clone, Debug)]
 pub struct SimTap {
     net: SimNet,
@@ -202,7 +203,7 @@ impl SimNet {
         SimNet { state: Arc::new(Mutex::new(state)), machine: 0 }
     }
 
-    /// The same world from the view of another machine. The first machine has number 0.
+    /// The world of this machine, from the view of another machine. The first machine has number 0.
     #[must_use]
     pub fn on_machine(&self, machine: usize) -> SimNet {
         SimNet { state: Arc::clone(&self.state), machine }
@@ -240,7 +241,8 @@ impl SimNet {
         SimListener { net: self.clone(), index }
     }
 
-    /// Links a client, or this machine, to `address`, and returns its side; `None` if nobody listens there.
+    /// Links a client, or this machine, to `address`, and returns its side; `None` if no listener is bound
+    /// there.
     pub(crate) fn link(&self, address: &str, is_client: bool) -> Option<Endpoint> {
         let mut state = self.state();
         let listens = |listener: &ListenerState| listener.address.as_deref() == Some(address);
@@ -272,8 +274,9 @@ impl SimNet {
         Some(Endpoint { net: self.clone(), link, side: 0 })
     }
 
-    /// This machine is gone, with its threads and its listeners: its drivers must have been dropped, or must never be
-    /// used again. Others can read what has reached them; then their links are cut.
+    /// This machine is gone, with its threads and its listeners: its drivers must have been dropped, or must
+    /// never be used again. Other machines can read the bytes that have reached them; then their links are
+    /// cut.
     pub fn crash(&self) {
         let (mut state, machine) = (self.state(), self.machine);
         for thread in state.threads.iter_mut().filter(|thread| thread.machine == machine) {
@@ -300,8 +303,8 @@ impl SimNet {
         state.has_client_news = true;
     }
 
-    /// From now on nothing gets through between this machine and that one, or everything does, including what was held
-    /// meanwhile.
+    /// From now on no bytes get through between this machine and that one, or all do, including those that
+    /// were held meanwhile.
     pub fn part(&self, other: usize, is_parted: bool) {
         let mut state = self.state();
         let pair = (self.machine.min(other), self.machine.max(other));
@@ -312,7 +315,7 @@ impl SimNet {
         state.parted.remove(&pair);
         let now_ns = state.now_ns();
         for arrival in std::mem::take(&mut state.held) {
-            // What still cannot pass is held again.
+            // Arrivals that still cannot pass are held again.
             state.schedule(now_ns, arrival);
         }
         state.arrive();
@@ -338,7 +341,7 @@ impl SimNet {
         Entropy::from_seed(self.state().entropy.next_u64())
     }
 
-    /// What has to act next. Advances the clock to that time.
+    /// The participant that has to act next. Advances the clock to that time.
     pub fn step(&self) -> SimStep {
         let mut state = self.state();
         loop {
@@ -460,7 +463,7 @@ impl State {
                     let pipe = &mut self.links[link].pipes[side];
                     pipe.in_transit_bytes -= bytes.len();
                     if closed {
-                        // Nobody is there, and the sender is told so.
+                        // The receiving side is closed, so the sender gets a reset.
                         let at_ns = self.arrival_time();
                         self.schedule(at_ns, Arrival::Reset { link, side: 1 - side });
                     } else if !pipe.is_reset {

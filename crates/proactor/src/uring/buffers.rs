@@ -1,22 +1,23 @@
 //! The buffers that the kernel receives into.
 //!
-//! A ring of descriptors shared with the kernel ("provided buffers"): the kernel takes a buffer when bytes arrive, so idle
-//! connections need none; we copy the bytes out at once and put the buffer back.
+//! A ring of descriptors shared with the kernel ("provided buffers"): the kernel takes a buffer when bytes
+//! arrive, so idle connections need none; we copy the bytes out at once and put the buffer back.
 //!
 //! ```text
 //!   entries:  [addr,len,id][addr,len,id] …          16 bytes each, a power of two of them, on a page boundary
-//!              ▲ kernel's head     ▲ tail (ours; it lies in the unused last two bytes of the first entry)
+//!              ▲ kernel's head     ▲ tail (ours; in the unused last two bytes of the first entry)
 //!   memory:   [ 16 KiB ]   [ 16 KiB ]               one block for each buffer that is in use
 //! ```
 //!
-//! The kernel uses buffers in turn, so all of them become resident. Therefore there are few at first, and twice as many
-//! whenever the kernel has run out of them. What was not needed lately is freed when it comes back
-//! ([`BufferRing::give_back_unused`]); without connections all of it goes, because a new ring replaces this one. That is
-//! 2 MiB for each thread at most, whatever data there are, so it does not count against `maxmemory`: buffers of a thread
-//! that receives nothing any more stay, and keys would have to go for them.
+//! The kernel uses buffers in turn, so all of them become resident. Therefore there are few at first, and
+//! their number doubles whenever the kernel has run out of them. Buffers that were not needed lately are
+//! freed when they come back ([`BufferRing::give_back_unused`]); without connections all of them go, because
+//! a new ring replaces this one. They take at most 2 MiB per thread, regardless of the data, so they do not
+//! count against `maxmemory`: a thread that no longer receives anything keeps its buffers, and keys would
+//! have to be evicted for them.
 //!
-//! Invariant: between its completion and [`BufferRing::give`] a buffer is ours alone; otherwise it is the kernel's alone.
-//! The memory is freed only after the driver's io_uring is closed.
+//! Invariant: between its completion and [`BufferRing::give`] a buffer is ours alone; otherwise it is the
+//! kernel's alone. The memory is freed only after the driver's io_uring is closed.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
@@ -45,15 +46,17 @@ pub(super) struct BufferRing {
     /// The number of buffers that have memory, and how many should.
     there: usize,
     wanted: usize,
-    /// The most buffers that were full at the same time since the last [`give_back_unused`](Self::give_back_unused).
+    /// The most buffers that were full at the same time since the last
+    /// [`give_back_unused`](Self::give_back_unused).
     peak: usize,
 }
 
-// SAFETY: the memory belongs to this value alone; the kernel's part in it is bound to the ring, not to a thread.
+// SAFETY: the memory belongs to this value alone; the kernel's part in it is bound to the ring, not to a
+// thread.
 unsafe impl Send for BufferRing {}
 
 impl BufferRing {
-    /// Registers a ring for up to `count` buffers (a power of two up to 2^15). None has memory yet.
+    /// Registers a ring for up to `count` buffers (a power of two up to 2^15). No buffer has memory yet.
     pub(super) fn register(submitter: &Submitter<'_>, count: u16) -> io::Result<BufferRing> {
         assert!(count.is_power_of_two() && count <= 1 << 15, "a power of two of receive buffers");
         let entries = allocate(Self::entries_layout(count)).cast();
@@ -85,8 +88,8 @@ impl BufferRing {
         self.peak = self.peak.max(count);
     }
 
-    /// Keeps twice as many buffers as were full at the same time since the last call. The others are freed as they come
-    /// back.
+    /// Keeps twice as many buffers as were full at the same time since the last call. The others are freed as
+    /// they come back.
     pub(super) fn give_back_unused(&mut self) {
         if self.wanted > 0 {
             self.wanted =
@@ -124,7 +127,8 @@ impl BufferRing {
     pub(super) fn bytes(&self, id: u16, len: usize) -> &[u8] {
         assert!(len <= BUFFER_BYTES, "the kernel writes into the buffer that it was given");
         let start = self.buffer(id).as_ptr();
-        // SAFETY: initialised (zeroed, then written by the kernel), and ours until `give`, which needs `&mut self`.
+        // SAFETY: initialised (zeroed, then written by the kernel), and ours until `give`, which needs `&mut
+        // self`.
         unsafe { std::slice::from_raw_parts(start, len) }
     }
 
@@ -134,14 +138,14 @@ impl BufferRing {
         if self.there > self.wanted {
             self.there -= 1;
             self.buffers[usize::from(id)] = None;
-            // SAFETY: allocated in `want` with this layout, and nobody else has it.
+            // SAFETY: allocated in `want` with this layout, and nothing else refers to it.
             return heap::as_fixed(|| unsafe { dealloc(start.as_ptr(), BUFFER_LAYOUT) });
         }
         let index = usize::from(self.tail & (self.count - 1));
         // SAFETY: inside the allocation, as `index` is below `count`.
         let entry = unsafe { self.entries.as_ptr().add(index) };
-        // SAFETY: live and aligned; the kernel does not read entries beyond the tail, and the entry's last two bytes, which
-        // for the first entry are the tail, are not written here.
+        // SAFETY: live and aligned; the kernel does not read entries beyond the tail, and the entry's last
+        // two bytes, which for the first entry are the tail, are not written here.
         let entry = unsafe { &mut *entry };
         entry.set_addr(start.as_ptr().addr() as u64);
         entry.set_len(BUFFER_BYTES as u32);

@@ -1,7 +1,7 @@
 //! The addresses of several chunks, in the kernel's form, for one send.
 //!
-//! A connection that has needed one keeps it in a box, because the kernel reads it when it starts the operation, which
-//! is later than the call that queues it.
+//! A connection that has needed one keeps it in a box, because the kernel reads it when it starts the
+//! operation, which is later than the call that queues it.
 
 use std::io::IoSlice;
 
@@ -23,8 +23,8 @@ impl Message {
         Box::new(Message { header, vectors: [nothing; SEND_CHUNKS_MAX] })
     }
 
-    /// Points at what `sending` has left, and returns the address of the header, which is valid until the box or the
-    /// chunks are moved.
+    /// Points at the bytes that `sending` has left, and returns the address of the header, which is valid
+    /// until the box or the chunks are moved.
     pub(super) fn point_at(&mut self, sending: &Sending) -> *const libc::msghdr {
         let mut slices = [IoSlice::new(&[]); SEND_CHUNKS_MAX];
         let count = sending.slices(&mut slices);

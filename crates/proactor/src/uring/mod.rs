@@ -1,25 +1,25 @@
 //! The driver on io_uring.
 //!
-//! Accepting and receiving are multishot: armed once, they complete for every connection and every arrival, into
-//! buffers that the kernel picks from a ring. They are armed again when they run out of buffers or stop for another
-//! reason. Sends are queued when a turn begins, one at a time per connection, so that one system call passes all
-//! replies of a turn and fetches all that has arrived.
+//! Accepting and receiving are multishot: armed once, they complete for every connection and every arrival,
+//! into buffers that the kernel picks from a ring. They are armed again when they run out of buffers or stop
+//! for another reason. Sends are queued when a turn begins, one at a time per connection, so that one system
+//! call passes all replies of a turn and fetches all that has arrived.
 //!
-//! A connection has `under_way` operations in the kernel. Their memory (the chunks being sent, the message that lists
-//! them) belongs to its slot until the last of them has completed. So closing means: shut down, cancel, wait for the
-//! last completion, close the descriptor, free the slot.
+//! A connection has `under_way` operations in the kernel. Their memory (the chunks being sent, the message
+//! that lists them) belongs to its slot until the last of them has completed. So closing means: shut down,
+//! cancel, wait for the last completion, close the descriptor, free the slot.
 //!
 //! ```text
 //!   Open ──close(AfterFlush)──▶ Flushing ──all sent──▶ Draining ──peer ended──▶ Dead ──last completion──▶ free
 //!     └──close(Now | Reset), or out of time ──────────────────────────────────▶─┘
 //! ```
 //!
-//! On Unix sockets receiving is not multishot: the kernel may then never report that the peer has finished if that
-//! follows closely on its last bytes (liburing issue 1549; with the fix for it, Linux 6.18.44 still did so once in some
-//! 10,000 connections on a loaded machine). Single receives always see it.
+//! On Unix sockets receiving is not multishot: the kernel may then never report that the peer has finished if
+//! that follows closely on its last bytes (liburing issue 1549; with the fix for it, Linux 6.18.44 still did
+//! so once in some 10,000 connections on a loaded machine). Single receives always see it.
 //!
-//! A paused connection continues to receive up to its limit; then its receive is cancelled and only a hang-up is
-//! awaited. The sockets are in blocking mode: on non-blocking ones the kernel would give up operations.
+//! A paused connection continues to receive up to its limit; then its receive is cancelled and only a hang-up
+//! is awaited. The sockets are in blocking mode: on non-blocking ones the kernel would give up operations.
 
 mod buffers;
 mod message;
@@ -44,7 +44,8 @@ use ring::{Completion, FULL, OpKind, Ring, SMALL, Sizes, Tag, ToSend};
 
 /// After this many events a turn takes no more completions.
 const EVENTS_MAX: usize = 256;
-/// After this many received bytes a turn takes no more: a client that sends more waits while others are served.
+/// After this many received bytes a turn takes no more: a client that sends more waits while others are
+/// served.
 const TURN_BYTES_MAX: usize = 1 << 20;
 /// Bytes that a completion counts as, in addition to its own.
 const COMPLETION_BYTES: usize = 2048;
@@ -129,8 +130,8 @@ impl UringDriver {
         self.buffers.begin();
     }
 
-    /// Replaces queues and buffers. Nothing but the bell is watched yet, or any more. If the system refuses the new
-    /// ones, the old ones are kept: they are only slower.
+    /// Replaces queues and buffers, while nothing except the bell is watched yet, or any more. If the system
+    /// refuses the new ones, the old ones are kept: they are only slower.
     #[cold]
     fn resize(&mut self, sizes: Sizes) {
         self.is_awake = sizes == FULL;
@@ -160,7 +161,7 @@ impl UringDriver {
         if let Some(fd) = listener.fd() {
             sys::set_blocking(fd)?;
         }
-        // Before it is there: nothing that was accepted may be lost with the old ring.
+        // Before the listener is added: no accepted connection may be lost with the old ring.
         self.wake_up();
         let number = self.acceptor.add(listener);
         self.accept(number);
@@ -202,7 +203,7 @@ impl UringDriver {
         if mode == CloseMode::AfterFlush {
             let now_ns = self.thread.clock.monotonic_ns();
             if self.connections.begin_close(id, now_ns) {
-                // What the peer still sends is discarded, but its end has to be noticed.
+                // Input is discarded from here on, but its end has to be noticed.
                 self.read_on(id.slot);
             }
         } else if self.connections.open(id).is_some() {
@@ -217,8 +218,9 @@ impl UringDriver {
         // A socket that is already gone needs neither.
         let _ = match mode {
             CloseMode::Reset => sys::reset_on_close(fd),
-            // Not in both directions: what the ring receives until it is cancelled would open no window, and a peer that
-            // sends would wait for one until the kernel gives the connection up, a minute later. So it gets a reset.
+            // Not in both directions: bytes that the ring receives until it is cancelled would open no
+            // window, and a peer that sends would wait for one until the kernel gives the connection up, a
+            // minute later. So it gets a reset.
             CloseMode::Now | CloseMode::AfterFlush => sys::shutdown(fd, Shutdown::Write),
         };
         self.abandon(slot);
@@ -293,8 +295,8 @@ impl UringDriver {
         connection.link.is_sending = true;
         connection.link.under_way += 1;
         let fd = connection.link.kernel.fd.as_raw_fd();
-        // SAFETY: `sending` and `message` belong to the slot and are not touched while `is_sending`; the slot is not freed
-        // before the completion, and the ring is dropped before the slots.
+        // SAFETY: `sending` and `message` belong to the slot and are not touched while `is_sending`; the slot
+        // is not freed before the completion, and the ring is dropped before the slots.
         unsafe { self.ring.send(fd, what, Tag::new(OpKind::Send, id)) };
     }
 
@@ -513,7 +515,7 @@ impl Backend for UringDriver {
             if events.len() >= EVENTS_MAX || taken_bytes >= TURN_BYTES_MAX {
                 break;
             }
-            // The kernel produces few completions per call; take what else is ready before working on any.
+            // The kernel produces few completions per call; take all that are ready before working on any.
             if !self.ring.has_completions() && self.ring.may_have_work() {
                 self.ring.enter(Some(Duration::ZERO))?;
             }
@@ -522,7 +524,7 @@ impl Backend for UringDriver {
     }
 }
 
-/// Opens queues of these sizes, with a ring of up to so many buffers.
+/// Opens queues of these sizes, with a ring of up to `receive_buffers` buffers.
 fn open(sizes: Sizes, receive_buffers: u16) -> Result<(Ring, BufferRing), Error> {
     let ring = Ring::open(sizes).map_err(Error::setup("an io_uring"))?;
     let buffers = BufferRing::register(&ring.submitter(), receive_buffers)

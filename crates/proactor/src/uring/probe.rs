@@ -1,8 +1,8 @@
 //! Tests whether io_uring works here, by using it.
 //!
-//! Kernels differ (multishot receive needs 6.0), and container profiles refuse it in several ways. So before a driver
-//! is opened, one byte is received through a ring like the driver's. Whatever fails is named in the log, and the
-//! fallback is epoll.
+//! Kernels differ (multishot receive needs 6.0), and container profiles refuse it in several ways. So before
+//! a driver is opened, one byte is received through a ring like the driver's. If a step fails, the log names
+//! it, and the driver uses epoll.
 
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;

@@ -1,19 +1,22 @@
 //! The two queues shared with the kernel, and the operations that this driver puts into them.
 //!
-//! Flags: SINGLE_ISSUER and DEFER_TASKRUN, so that completions are produced only when this thread asks, and in batches;
-//! COOP_TASKRUN on kernels before 6.1. TASKRUN_FLAG lets polling see in user space whether there is anything to ask for.
+//! Flags: SINGLE_ISSUER and DEFER_TASKRUN, so that completions are produced only when this thread asks, and
+//! in batches; COOP_TASKRUN on kernels before 6.1. TASKRUN_FLAG lets polling see in user space whether there
+//! is anything to ask for.
 //!
-//! A [`Tag`] is what the kernel hands back with a completion:
+//! A [`Tag`] identifies an operation; the kernel hands it back with the completion:
 //!
 //! ```text
 //!   63      60 59                  32 31                    0
 //!   [ kind   ][ generation, 28 bits  ][ slot                 ]
 //! ```
 //!
-//! Since a slot is not reused before its last completion, slot and kind would suffice. The generation is only asserted.
+//! Since a slot is not reused before its last completion, slot and kind would suffice. The generation is only
+//! asserted.
 //!
-//! Invariant: memory that an operation refers to (only sends do) is not moved or freed until its completion. The caller
-//! of [`Ring::send`] guarantees that. An operation that does not fit into the queue waits in `backlog`, in order.
+//! Invariant: memory that an operation refers to (only sends do) is not moved or freed until its completion.
+//! The caller of [`Ring::send`] guarantees that. An operation that does not fit into the queue waits in
+//! `backlog`, in order.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,8 +30,8 @@ use io_uring::{IoUring, Submitter, cqueue, opcode};
 use super::buffers::BUFFER_GROUP;
 use crate::event::ConnId;
 
-/// The sizes of the queues: how many operations can be queued before the kernel is asked to take them, and how many
-/// completions. More of these are kept by the kernel.
+/// The sizes of the queues: how many operations can be queued before the kernel is asked to take them, and
+/// how many completions. More of these are kept by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sizes {
     submissions: u32,
@@ -187,7 +190,7 @@ impl Ring {
         self.push(opcode::AsyncCancel2::new(CancelBuilder::fd(Fd(fd)).all()).build(), tag);
     }
 
-    /// Sends a run of bytes, or what a message points at.
+    /// Sends a run of bytes, or those that a message points at.
     ///
     /// # Safety
     /// The bytes, and the message, must stay in place and unchanged until the completion.
@@ -235,15 +238,15 @@ impl Ring {
         !self.ring.completion().is_empty()
     }
 
-    /// Whether the kernel says that a call would find completions. This is a hint. The kernel adds the work first and
-    /// then sets the flag. So a faster thread may do the work, clear the flag, and see it set again with nothing behind
-    /// it, until the next piece of work. The flag is therefore a reason to call once, and no reason to stay awake; a
-    /// call that waits does pending work before it sleeps.
+    /// Whether the kernel says that a call would find completions. This is a hint. The kernel adds the work
+    /// first and then sets the flag. So a faster thread may do the work, clear the flag, and see it set again
+    /// with nothing behind it, until the next piece of work. The flag is therefore a reason to call once, and
+    /// no reason to stay awake; a call that waits does pending work before it sleeps.
     pub(super) fn may_have_work(&mut self) -> bool {
         self.ring.submission().taskrun()
     }
 
-    /// Submits what is queued and waits for one completion for at most `wait`; zero does not wait.
+    /// Submits queued operations and waits for one completion for at most `wait`; zero does not wait.
     pub(super) fn enter(&mut self, wait: Option<Duration>) -> io::Result<()> {
         self.work_off_backlog();
         let result = match wait {
@@ -277,7 +280,8 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Operations in progress must release their memory before it is freed. The call fails if there are none.
+        // Operations in progress must release their memory before it is freed. The call fails if no operation
+        // is in progress.
         let patience = Timespec::from(Duration::from_secs(1));
         let _ = self.ring.submitter().register_sync_cancel(Some(patience), CancelBuilder::any());
     }

@@ -1,8 +1,9 @@
 //! A driver, its clients, and a small server between them, all in one thread.
 //!
-//! [`over_all_drivers`] runs a scenario over each driver: epoll, io_uring (skipped with a note if the kernel refuses it), and
-//! the simulated one with a few seeds. Each runs once with plain bytes, and once with bytes that pass through a codec on both
-//! sides. Clients never block: a scenario pumps the driver until what it waits for has happened, and fails after minutes.
+//! [`over_all_drivers`] runs a scenario over each driver: epoll, io_uring (skipped with a note if the kernel
+//! refuses it), and the simulated one with a few seeds. Each runs once with plain bytes, and once with bytes
+//! that pass through a codec on both sides. Clients never block: a scenario pumps the driver until the
+//! awaited event has happened, and fails after minutes.
 
 // Each test file uses only parts of this.
 #![allow(dead_code)]
@@ -23,7 +24,7 @@ use scramble::Scramble;
 
 /// Simulated worlds per scenario.
 const SEEDS: u64 = 3;
-/// How long a scenario waits for anything: only for what hangs.
+/// How long a scenario waits for anything: only reached if it hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(crate) struct World {
@@ -296,7 +297,7 @@ impl Client {
         self.codec.as_ref().is_none_or(Codec::is_ready)
     }
 
-    /// Sends what the socket takes, or what fits into one frame.
+    /// Sends the bytes that the socket takes, or that fit into one frame.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> usize {
         let is_flushed = self.flush();
         let Some(codec) = &mut self.codec else { return self.send_raw(bytes) };
@@ -309,7 +310,7 @@ impl Client {
         length
     }
 
-    /// Sends what is encoded and the codec's own output. True if the socket accepted everything.
+    /// Sends the encoded bytes and the codec's own output. True if the socket accepted everything.
     pub(crate) fn flush(&mut self) -> bool {
         if let Some(codec) = &mut self.codec
             && codec.has_words()
@@ -340,7 +341,7 @@ impl Client {
         })
     }
 
-    /// Receives at most `max` bytes of what is there.
+    /// Receives at most `max` of the bytes that have arrived.
     pub(crate) fn receive(&mut self, max: usize) {
         let Some(mut codec) = self.codec.take() else { return self.receive_raw(max) };
         let before = std::mem::take(&mut self.received);
@@ -395,7 +396,7 @@ impl Client {
         }
     }
 
-    /// Cuts the connection with a reset, which is what a real kernel sends if there is input that was not read.
+    /// Cuts the connection with a reset, as a real kernel does if there is input that was not read.
     pub(crate) fn reset(self) {
         match self.link {
             Link::Real(stream) => drop(stream),

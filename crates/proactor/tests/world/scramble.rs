@@ -1,5 +1,5 @@
-//! A codec as demanding as TLS: a handshake of several round trips, frames, a goodbye, alerts, and bytes that can only be
-//! decoded if all bytes before them arrived in order.
+//! A codec as demanding as TLS: a handshake of several round trips, frames, a goodbye, alerts, and bytes that
+//! can only be decoded if all bytes before them arrived in order.
 //!
 //! ```text
 //!   frame:      [kind][length: u16][payload, each byte XORed with a count of this direction and the key]

@@ -73,7 +73,7 @@ impl<'a> Listpack<'a> {
     }
 }
 
-/// The length of an element as it stands behind it.
+/// The length of an element in the form that follows the element.
 fn back_groups(body: usize) -> impl Iterator<Item = u8> {
     let count = back_bytes(body);
     (0..count).rev().map(move |group| {
@@ -200,7 +200,7 @@ mod tests {
         }
     }
 
-    /// What redis-server makes of the same elements.
+    /// The bytes that redis-server produces for the same elements.
     #[test]
     fn bytes_are_those_of_redis() {
         let mut bytes = Vec::new();

@@ -1,7 +1,7 @@
 //! Strings that hold whole collections: listpacks, ziplists, zipmaps and intsets.
 //!
-//! All are read from the beginning, and each step is checked to stay within the bytes. Counts and backward links, which are
-//! not needed, are checked as well: what redis-server calls damaged is refused.
+//! All are read from the beginning, and each step is checked to stay within the bytes. Counts and backward
+//! links, which are not needed, are checked as well: strings that redis-server calls damaged are refused.
 
 mod intset;
 pub(crate) mod listpack;

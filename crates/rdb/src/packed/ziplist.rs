@@ -1,4 +1,4 @@
-//! Ziplists: what small lists, hashes and sorted sets were before listpacks.
+//! Ziplists: the encoding of small lists, hashes and sorted sets before listpacks.
 //!
 //! ```text
 //! all bytes(4, LE)  offset of the last(4)  count(2; 65535: not known)  ( before  head  data )*  FF
@@ -18,7 +18,7 @@ const COUNT_UNKNOWN: u16 = u16::MAX;
 pub(crate) struct Ziplist<'a> {
     rest: &'a [u8],
     count_left: Option<usize>,
-    /// The length of the element before; 0: there is none.
+    /// The length of the previous element; 0: no previous element.
     previous_bytes: usize,
     /// The bytes from the beginning of the last element to the end, as the head says.
     last_to_end: usize,
@@ -44,7 +44,7 @@ impl<'a> Ziplist<'a> {
     /// `None`: damaged; `Some(None)`: the end.
     pub(super) fn next(&mut self) -> Option<Option<Element<'a>>> {
         if self.rest.is_empty() {
-            // What the last element is matters only if there is one.
+            // The offset of the last element matters only if there is one.
             let is_whole = self.count_left.is_none_or(|left| left == 0)
                 && (self.previous_bytes == 0 || self.previous_bytes == self.last_to_end);
             return is_whole.then_some(None);
@@ -106,7 +106,8 @@ mod tests {
         // "a", 5, "b"
         let whole = b"\x13\0\0\0\x0f\0\0\0\x03\0\0\x01a\x03\xf6\x02\x01b\xff";
         assert_eq!(count(whole), Some(3));
-        // The offset of the last, the count, what comes before the first, the second and the third.
+        // The offset of the last element, the count, and the back lengths before the first, second and third
+        // element.
         for (index, byte) in [(4, 0x0d), (4, 0x13), (8, 2), (10, 1), (13, 2), (15, 3)] {
             let mut bytes = whole.to_vec();
             bytes[index] = byte;

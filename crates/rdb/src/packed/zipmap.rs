@@ -1,4 +1,4 @@
-//! Zipmaps: what small hashes were before Redis 2.6.
+//! Zipmaps: the encoding of small hashes before Redis 2.6.
 //!
 //! ```text
 //! count(1; 254: not known)  ( length field  length free(1) value  free bytes )*  FF

@@ -1,4 +1,4 @@
-//! What holds for any bytes given to the reader; shared with the fuzz targets.
+//! Properties that hold for any bytes given to the reader; shared with the fuzz targets.
 
 use std::io::Read;
 
@@ -9,7 +9,8 @@ use rdb::{
     Reader, ValueType, Why, part_head, read_value, write_frames,
 };
 
-/// Bytes that come of one byte of input at most: LZF makes 264 of 3, and elements have a length of their own.
+/// The most bytes that one byte of input can become: LZF makes 264 of 3, and elements have a length of their
+/// own.
 const EXPANSION_MAX: usize = 90;
 
 /// Any value, as the parts that it was read in.
@@ -183,7 +184,7 @@ pub(crate) fn check_value(input: &[u8]) {
     }
 }
 
-/// Who goes over a value comes as far as who reads it, if that can be read.
+/// Skipping a value ends where reading it ends, if it can be read.
 fn check_skipping(bytes: &[u8], value_type: ValueType) {
     let part = |is_read: bool| {
         let mut part = FileReader::of_part(bytes, 0, false);
@@ -206,7 +207,7 @@ fn items(source: impl Read) -> Vec<String> {
     }
 }
 
-/// The same for a file that is first cut into parts of `count` items.
+/// A text of every item of a file that is first cut into parts of `count` items.
 fn items_of_parts(input: &[u8], count: usize) -> Result<Vec<String>, Error> {
     let mut file = FileReader::new(input, false)?;
     let mut borders = vec![file.offset()];
@@ -324,7 +325,8 @@ pub(crate) fn check_manifest(lines: &[u8]) {
     }
 }
 
-/// Any bytes as the libraries of a payload: those before the first that is none.
+/// Reads any bytes as the libraries of a payload. Returns the libraries before the first that is invalid, and
+/// what is wrong with that one.
 pub(crate) fn check_libraries(input: &[u8]) -> (Vec<Vec<u8>>, Option<NoLibrary>) {
     let mut codes = Vec::new();
     for code in Libraries::new(input) {

@@ -1,7 +1,7 @@
 //! JSON to Lua values.
 //!
-//! As in the original, the text ends at its first zero byte. Unless `decode_invalid_numbers` is off, whatever
-//! C's `strtod` accepts is a number.
+//! As in the original, the text ends at its first zero byte. Unless `decode_invalid_numbers` is off, any text
+//! that C's `strtod` accepts is a number.
 
 use super::{NESTING_MAX, Settings, number};
 use crate::raw::{Failure, Stack};

@@ -107,8 +107,8 @@ impl Encoder<'_, '_> {
         }
     }
 
-    /// The length of the table on top if it is an array: at least one item, only positive integers as keys, and
-    /// not sparse. `None` if it has to be written as an object.
+    /// The length of the table on top if it is an array: at least one item, only positive integers as keys,
+    /// and not sparse. `None` if it has to be written as an object.
     fn array_length(&mut self) -> Result<Option<i32>, Failure> {
         let table = self.stack.top();
         let (mut length, mut item_count) = (0_i32, 0_i32);

@@ -1,6 +1,6 @@
 //! The library `cjson`: JSON after Lua CJSON 2.1.0, with the defaults that Redis builds it with.
 //!
-//! Each instance (`cjson` itself, and what `cjson.new()` returns) has its own settings, shared by its
+//! Each instance (`cjson` itself, and each result of `cjson.new()`) has its own settings, shared by its
 //! functions: packed into a string, which is the only item of the functions' own table.
 
 mod decode;
@@ -9,7 +9,7 @@ mod number;
 
 use crate::raw::{Failure, LuaKind, Native, Stack};
 
-/// Deepest nesting, whatever the settings allow, because encoder and decoder recurse.
+/// The deepest nesting under any settings. There is a limit because encoder and decoder recurse.
 const NESTING_MAX: i32 = 2000;
 /// Most significant digits that fit the C library's number buffer.
 const PRECISION_MAX: i32 = 14;

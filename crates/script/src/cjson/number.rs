@@ -131,8 +131,8 @@ fn exponent_length(text: &[u8], letter: u8) -> usize {
     }
 }
 
-/// Parses a hexadecimal number after its `0x`. Digits beyond the 60th bit only shift the value; such numbers do
-/// not occur in practice.
+/// Parses a hexadecimal number after its `0x`. Digits beyond the 60th bit only shift the value; such numbers
+/// do not occur in practice.
 fn read_hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     const MANTISSA_END: u64 = 1 << 60;
     let (mut mantissa, mut exponent, mut digit_count, mut length) = (0_u64, 0_i32, 0, 0);

@@ -1,4 +1,5 @@
-//! The items that match one character: a byte, any byte, a class (`%a`), or a set (`[a-z_]`). Classes are those of the C locale.
+//! The items that match one character: a byte, any byte, a class (`%a`), or a set (`[a-z_]`). Classes are
+//! those of the C locale.
 
 /// Bits of [`CLASSES`].
 const ALPHA: u16 = 1;
@@ -32,8 +33,8 @@ static CLASSES: [u16; 256] = {
     classes
 };
 
-/// The class that a letter after `%` names; the caller negates it for an upper-case letter. `None` for other characters, which match
-/// themselves.
+/// The class that a letter after `%` names; the caller negates it for an upper-case letter. `None` for other
+/// characters, which match themselves.
 #[inline(always)]
 fn class_mask(letter: u8) -> Option<u16> {
     Some(match letter | 0x20 {
@@ -101,8 +102,8 @@ pub(super) fn is_in_class(byte: u8, mask: u16, is_negated: bool) -> bool {
     (CLASSES[usize::from(byte)] & mask != 0) != is_negated
 }
 
-/// Whether a set, given without its brackets, contains this byte. A range ends at whatever byte follows its `-`. A `-` at the end of the
-/// set matches itself.
+/// Whether a set, given without its brackets, contains this byte. A range ends at whatever byte follows its
+/// `-`. A `-` at the end of the set matches itself.
 pub(super) fn is_in_set(byte: u8, set: &[u8]) -> bool {
     let (is_negated, mut rest) = match set {
         [b'^', rest @ ..] => (true, rest),

@@ -1,7 +1,9 @@
-//! Lua 5.1's patterns, written after the description in its reference manual, with a bounded stack and a count of steps.
+//! Lua 5.1's patterns, written after the description in its reference manual, with a bounded stack and a
+//! count of steps.
 //!
-//! Lua's own matcher recurses for the rest of a pattern and tries every possibility. A pattern that backtracks may take hours, and
-//! nothing can interrupt it. This matcher keeps the alternatives still to be tried on its own stack, and counts its work.
+//! Lua's own matcher recurses for the rest of a pattern and tries every possibility. A pattern that
+//! backtracks may take hours, and nothing can interrupt it. This matcher keeps the alternatives still to be
+//! tried on its own stack, and counts its work.
 //!
 //! ```text
 //! pattern  (%a+)-?x$    subject  ab-x    pending, when it is at the `x`s, the last one on top:
@@ -10,16 +12,17 @@
 //!                                           Fewer { low: 1, high: 1, next: )-?x$ }   and has one letter
 //! ```
 //!
-//! Items are matched from left to right. If one fails, matching continues at the last entry that has something left to try. The order is
-//! that of Lua's matcher, so results are the same. So are errors: a fault in a pattern is found when matching reaches it.
+//! Items are matched from left to right. If one fails, matching continues at the last entry that has
+//! something left to try. The order is that of Lua's matcher, so results are the same. Errors are the same,
+//! too: a fault in a pattern is found when matching reaches it.
 //!
 //! Invariants:
 //! - an item adds at most one entry, and no item is reached twice on one path, so there are at most as many entries as items;
 //!   [`PENDING_COUNT_MAX`] bounds them all the same;
 //! - the work between two steps is bounded.
 //!
-//! A zero byte ends a pattern, as in Lua 5.1 (`%z` matches one): callers cut the pattern there. Callers also handle `^` at the front,
-//! because `string.gmatch` has no anchor.
+//! A zero byte ends a pattern, as in Lua 5.1 (`%z` matches one): callers cut the pattern there. Callers also
+//! handle `^` at the front, because `string.gmatch` has no anchor.
 
 mod class;
 #[cfg(test)]
@@ -102,8 +105,8 @@ struct Capture {
     end: CaptureEnd,
 }
 
-/// What to try when the items after it have failed. `low`, `high` and `at` are indexes into the subject; `next`, `item` and `end` into
-/// the pattern.
+/// An alternative to try when the items after it have failed. `low`, `high` and `at` are indexes into the
+/// subject; `next`, `item` and `end` into the pattern.
 #[derive(Clone, Copy)]
 enum Pending {
     /// Ends a repetition earlier: at `high`, next time one before, down to `low`.

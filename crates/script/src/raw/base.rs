@@ -1,8 +1,8 @@
 //! Lua's own functions that are replaced by stricter ones.
 //!
-//! Each is either written anew (`next`, `unpack`, `pcall` …) or a wrapper: a check, then Lua's original in the same
-//! frame, so that arguments, results and error texts remain Lua's. A wrapper's upvalue is the address of the
-//! original. The checks prevent:
+//! Each is either written anew (`next`, `unpack`, `pcall` …) or a wrapper: a check, then Lua's original in
+//! the same frame, so that arguments, results and error texts remain Lua's. A wrapper's upvalue is the
+//! address of the original. The checks prevent:
 //! - bypassing guarded tables (see `guard`);
 //! - catching an interrupt: `pcall`, `xpcall` and `coroutine.resume` raise it again;
 //! - precompiled chunks, which Lua does not verify: they are compiled as text, which fails;
@@ -120,8 +120,8 @@ pub(super) fn raise_text(lua: Lua, text: &'static str) -> ! {
     lua.raise()
 }
 
-/// `collectgarbage`. Settings of a script last until it ends, because other scripts use the same state. Before the
-/// first one, Lua's own defaults are restored.
+/// `collectgarbage`. Settings of a script last until it ends, because other scripts use the same state.
+/// Before the first one, Lua's own defaults are restored.
 unsafe extern "C-unwind" fn collect_garbage(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     if !Context::of(lua).collector_was_set.replace(true) {
@@ -198,8 +198,8 @@ unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     lua.top()
 }
 
-/// `xpcall`. If the hook raises, the handler runs inside the hook, where no hook could stop it. So the handler is
-/// not called for an interrupt.
+/// `xpcall`. If the hook raises, the handler runs inside the hook, where no hook could stop it. So the
+/// handler is not called for an interrupt.
 unsafe extern "C-unwind" fn xpcall(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     lua.check_any(2);
@@ -283,8 +283,8 @@ unsafe extern "C-unwind" fn spend_texts(state: *mut lua_State) -> c_int {
     original(lua)
 }
 
-/// Puts a space before a chunk that looks precompiled, so that Lua compiles it as text. If it is text, its meaning
-/// is unchanged.
+/// Puts a space before a chunk that looks precompiled, so that Lua compiles it as text. If it is text, its
+/// meaning is unchanged.
 fn defuse(lua: Lua, position: c_int) {
     lua.push_bytes(b" ");
     lua.push_value(position);

@@ -1,4 +1,5 @@
-//! Finds out from the instructions of a compiled script how it uses globals. Reads Lua 5.1's dump (`ldump.c`):
+//! Finds out from the instructions of a compiled script how it uses globals. Reads Lua 5.1's dump
+//! (`ldump.c`):
 //!
 //! ```text
 //! header (12) | function
@@ -21,8 +22,8 @@ const DEPTH_MAX: usize = 250;
 /// How the functions of a script use globals.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Uses {
-    /// They only read globals, and of libraries only fields, as in `redis.call`: a library itself is never stored in a variable, passed
-    /// on or written to.
+    /// They only read globals, and of libraries only fields, as in `redis.call`: a library itself is never
+    /// stored in a variable, passed on or written to.
     Fields,
     /// They only read globals.
     Values,
@@ -30,14 +31,15 @@ pub(super) enum Uses {
     Assigned,
 }
 
-/// How a dumped function and the functions within it use globals. `libraries` are the names of globals that are libraries. If the dump
-/// is not understood, [`Uses::Assigned`].
+/// How a dumped function and the functions within it use globals. `libraries` are the names of globals that
+/// are libraries. If the dump is not understood, [`Uses::Assigned`].
 pub(super) fn uses(dump: &[u8], libraries: &[&str]) -> Uses {
     let mut reader = Reader { rest: dump, libraries };
     reader.take(HEADER_BYTES).and_then(|_| reader.function(0)).unwrap_or(Uses::Assigned)
 }
 
-/// Fields of an instruction: its first register (bits 6 to 13), its second (23 to 31), and the number of its constant (14 to 31).
+/// Fields of an instruction: its first register (bits 6 to 13), its second (23 to 31), and the number of its
+/// constant (14 to 31).
 fn first(instruction: u32) -> u32 {
     instruction >> 6 & 0xFF
 }
@@ -50,8 +52,8 @@ fn constant(instruction: u32) -> usize {
     (instruction >> 14) as usize
 }
 
-/// Whether the next instruction replaces the value that this one loads into a register by a field of it, so that nothing else sees the
-/// value.
+/// Whether the next instruction replaces the value that this one loads into a register by a field of it, so
+/// that no other instruction sees the value.
 fn is_replaced_by_field(instruction: u32, next: Option<u32>) -> bool {
     next.is_some_and(|next| {
         let register = first(instruction);

@@ -1,8 +1,8 @@
 //! `redis.call` and `redis.pcall`: the hot path between a script and the host.
 //!
-//! String arguments are not copied. The host sees the bytes in Lua's heap, which do not move because the strings stay on the stack until
-//! the host returns. Numbers are formatted into a buffer of ours. The reply is written to a buffer that all calls reuse, and converted to
-//! Lua values from there.
+//! String arguments are not copied. The host sees the bytes in Lua's heap, which do not move because the
+//! strings stay on the stack until the host returns. Numbers are formatted into a buffer of ours. The reply
+//! is written to a buffer that all calls reuse, and converted to Lua values from there.
 
 use std::ffi::c_int;
 
@@ -19,8 +19,9 @@ use crate::{TICK_INSTRUCTION_COUNT, error, value};
 
 /// Up to this many arguments need no allocation.
 const FEW_ARGS_MAX: usize = 16;
-/// Instructions between two calls of the hook, normally and when values are large. The host is asked in every fourth call of the former
-/// kind, and in each of the latter: a single instruction that parses a hundred megabytes of digits takes a tenth of a second.
+/// Instructions between two calls of the hook, normally and when values are large. The host is asked in every
+/// fourth call of the former kind, and in each of the latter: a single instruction that parses a hundred
+/// megabytes of digits takes a tenth of a second.
 pub(super) const HOOK_INSTRUCTION_COUNT: i32 = TICK_INSTRUCTION_COUNT / 4;
 const HOOK_LARGE_INSTRUCTION_COUNT: i32 = 64;
 /// A reply buffer larger than this is freed after the call.
@@ -123,8 +124,8 @@ fn in_one_piece<'a>(output: &'a Output, joined: &'a mut Vec<u8>) -> &'a [u8] {
     joined
 }
 
-/// Calls `body` with the arguments of the running call. If they are invalid, pushes the error and returns `None`. Nothing may have been
-/// pushed before.
+/// Calls `body` with the arguments of the running call. If they are invalid, pushes the error and returns
+/// `None`. The caller must not have pushed anything before.
 #[inline]
 fn with_args<R>(
     lua: Lua,
@@ -151,7 +152,8 @@ fn with_args<R>(
     }
 }
 
-/// Sets `args` to the texts of `values`. Numbers are formatted into `numbers`. The error says why the values are not arguments.
+/// Sets `args` to the texts of `values`. Numbers are formatted into `numbers`. The error says why the values
+/// are not arguments.
 #[inline]
 fn gather<'a>(
     values: &[Value],
@@ -207,7 +209,7 @@ fn push_interrupt(stack: &mut Stack<'_>, interrupt: Interrupt) -> Failure {
     }
 }
 
-/// Does the same for the current interrupt.
+/// Pushes the error for the current interrupt.
 #[cold]
 pub(super) fn push_present_interrupt(stack: &mut Stack<'_>) -> Failure {
     let interrupt = stack.context().interrupt.get().unwrap_or(Interrupt::Killed);
@@ -224,7 +226,7 @@ pub(super) fn take_steps(lua: Lua, count: usize) {
     }
 }
 
-/// Raises if the script must end. To be called after everything that may have caught the error.
+/// Raises if the script must end. Call this after everything that may have caught the error.
 #[inline]
 pub(super) fn raise_interrupt(lua: Lua) {
     if let Some(interrupt) = Context::of(lua).interrupt.get() {
@@ -234,7 +236,8 @@ pub(super) fn raise_interrupt(lua: Lua) {
     }
 }
 
-/// Asks the host whether the script may continue, on behalf of a function that takes long. If not, whatever runs next raises.
+/// Asks the host whether the script may continue, on behalf of a function that takes long. If not, the next
+/// function that runs raises.
 pub(super) fn may_go_on(lua: Lua, context: &Context) -> bool {
     if context.interrupt.get().is_none()
         && let Some(Err(interrupt)) = context.ask_host(|host| host.tick())
@@ -253,7 +256,8 @@ fn raise_everywhere(lua: Lua) {
     lua.set_hook(Some(tick), ffi::LUA_MASKLINE | ffi::LUA_MASKCOUNT, 1);
 }
 
-/// The hook. Runs every few instructions; once the script must end, on every line and instruction, and raises.
+/// The hook. Runs every few instructions; once the script must end, on every line and instruction, and
+/// raises.
 pub(super) unsafe extern "C-unwind" fn tick(state: *mut lua_State, _: *mut ffi::lua_Debug) {
     let lua = Lua(state);
     let context = Context::of(lua);
@@ -279,7 +283,7 @@ pub(super) unsafe extern "C-unwind" fn tick(state: *mut lua_State, _: *mut ffi::
         }
     }
     if !may_go_on(lua, context) {
-        // The values of the interrupted function are below. Only what is pushed here is taken.
+        // The values of the interrupted function are below. Only values pushed here are taken.
         let exit = stack::enter(lua, |stack| Err(push_present_interrupt(stack)));
         stack::leave(lua, exit);
     }

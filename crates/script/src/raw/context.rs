@@ -1,8 +1,8 @@
 //! The Rust side's data of one Lua state, reachable from every callback.
 //!
 //! Lua passes a callback only a state pointer. The way back is the pointer that was given to Lua's memory
-//! function: it points to the [`Heap`], which is the first field of the [`Context`]. This works in coroutines,
-//! too, and costs one call.
+//! function: it points to the [`Heap`], which is the first field of the [`Context`]. This works in
+//! coroutines, too, and costs one call.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -27,7 +27,7 @@ pub(super) struct Exchange {
     pub(super) numbers: Vec<u8>,
 }
 
-/// What is running.
+/// The kind of code that is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Running {
     Script,

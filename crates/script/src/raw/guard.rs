@@ -3,8 +3,8 @@
 //! Redis' Lua can mark a table as read-only; stock Lua cannot. Here a guarded table is an empty table whose
 //! metatable forwards reads to the hidden table (`__index`), refuses writes (`__newindex`), and holds the
 //! hidden table under a key that scripts cannot make, the address of [`MARK`]. The functions that bypass
-//! metatables (`next`, `rawget`, `rawset`, `setmetatable`, the `table` library) are replaced by ones that check
-//! for that key (`base`). A table without a metatable, as nearly all are, costs them one comparison.
+//! metatables (`next`, `rawget`, `rawset`, `setmetatable`, the `table` library) are replaced by ones that
+//! check for that key (`base`). A table without a metatable, as nearly all are, costs them one comparison.
 
 use std::ffi::{c_int, c_void};
 
@@ -108,8 +108,8 @@ unsafe extern "C-unwind" fn refuse_unknown_global(state: *mut lua_State) -> c_in
     lua.raise()
 }
 
-/// Guards the table of globals on top, and makes it the one that scripts compiled from now on see. Returns the
-/// registry reference of the hidden table, through which `KEYS` and `ARGV` are set.
+/// Guards the table of globals on top, and makes it the one that scripts compiled from now on see. Returns
+/// the registry reference of the hidden table, through which `KEYS` and `ARGV` are set.
 pub(super) fn install_globals(lua: Lua) -> c_int {
     let hidden = lua.top();
     lua.push_value(hidden);

@@ -1,13 +1,15 @@
 //! The memory of one Lua state: counted, limited, and infallible while Rust code is on the stack.
 //!
-//! Lua reports a failed allocation by jumping out of what it was doing. In its own C code that is fine, but it would skip the
-//! destructors of ours. So the heap has two modes. While a script runs, the heap enforces the limit, and a script that asks for too
-//! much gets "not enough memory". While Rust code runs (a native function, a conversion), the heap is *trusting*: no request fails.
-//! Instead the Rust code asks [`Heap::has_room`] first, and [`Heap::is_over`] before it returns control. So a trusting heap exceeds the
+//! Lua reports a failed allocation by jumping out of what it was doing. In its own C code that is fine, but
+//! it would skip the destructors of ours. So the heap has two modes. While a script runs, the heap enforces
+//! the limit, and a script that asks for too much gets "not enough memory". While Rust code runs (a native
+//! function, a conversion), the heap is *trusting*: no request fails. Instead the Rust code asks
+//! [`Heap::has_room`] first, and [`Heap::is_over`] before it returns control. So a trusting heap exceeds the
 //! limit by at most one value.
 //!
-//! Each run of a script makes some small tables and strings, and the collector frees those of many runs at once. So small freed blocks
-//! are kept for reuse, by size ([`Spares`]). That is several times cheaper than the allocator, which counts each block.
+//! Each run of a script makes some small tables and strings, and the collector frees those of many runs at
+//! once. So small freed blocks are kept for reuse, by size ([`Spares`]). That is several times cheaper than
+//! the allocator, which counts each block.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::cell::Cell;
@@ -20,8 +22,9 @@ const ALIGNMENT_BYTES: usize = 8;
 const STEP_BYTES: usize = 16;
 /// Largest small block.
 const SMALL_BYTES_MAX: usize = 256;
-/// Most bytes of all blocks that are kept. The collector frees what many runs have left, mostly closures and tables, in one go. That is
-/// three times what remains, which is a few hundred kilobytes where BullMQ's scripts are compiled.
+/// Most bytes of all blocks that are kept. The collector frees what many runs have left, mostly closures and
+/// tables, in one go. That is three times what remains, which is a few hundred kilobytes where BullMQ's
+/// scripts are compiled.
 const SPARE_BYTES_MAX: usize = 1024 * 1024;
 
 /// Counts the memory of one state.
@@ -35,7 +38,8 @@ pub(super) struct Heap {
     spares: Spares,
 }
 
-/// Small blocks that Lua has freed, by size. They do not count as Lua's memory. Each block starts with the address of the next one.
+/// Small blocks that Lua has freed, by size. They do not count as Lua's memory. Each block starts with the
+/// address of the next one.
 #[derive(Debug)]
 struct Spares {
     by_size: [Cell<*mut u8>; SMALL_BYTES_MAX / STEP_BYTES],
@@ -73,7 +77,8 @@ impl Spares {
         if bytes_then > SPARE_BYTES_MAX {
             return false;
         }
-        // SAFETY: the block has room for an address, is aligned for it, and nobody else uses it.
+        // SAFETY: the block has room for an address and is aligned for it. It is free, so nothing else uses
+        // it.
         unsafe { block.cast::<*mut u8>().write(first.get()) };
         first.set(block.as_ptr());
         self.bytes.set(bytes_then);
@@ -92,7 +97,8 @@ impl Drop for Spares {
         for index in 0..self.by_size.len() {
             let bytes = (index + 1) * STEP_BYTES;
             while let Some(block) = self.take(bytes) {
-                // SAFETY: the block was allocated below with the layout of all blocks that are kept here, and nobody uses it.
+                // SAFETY: the block was allocated below with the layout of all blocks that are kept here, and
+                // nothing uses it.
                 unsafe { dealloc(block.as_ptr(), layout(bytes)) };
             }
         }
@@ -133,8 +139,9 @@ impl Heap {
         self.used_bytes.get() > self.max_bytes
     }
 
-    /// Whether so much was allocated since the last full collection that another one is worthwhile. Lua collects step by step and no
-    /// faster when memory is short, so near the limit somebody else has to.
+    /// Whether enough was allocated since the last full collection to make another one worthwhile. Lua
+    /// collects step by step, and no faster when memory is short, so near the limit the caller has to
+    /// collect.
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.used_bytes.get() > self.crowded_bytes.get()
@@ -159,8 +166,8 @@ impl Heap {
     }
 }
 
-/// The layout of a block of `bytes` bytes (at least one). Small blocks are rounded up, so that they have few sizes. A large block never
-/// has a small block's size.
+/// The layout of a block of `bytes` bytes (at least one). Small blocks are rounded up, so that they have few
+/// sizes. A large block never has a small block's size.
 #[inline]
 fn layout(bytes: usize) -> Layout {
     let rounded = if bytes <= SMALL_BYTES_MAX { bytes.next_multiple_of(STEP_BYTES) } else { bytes };
@@ -218,7 +225,8 @@ fn resized(block: NonNull<u8>, old: usize, new: usize) -> NonNull<u8> {
     if old == new {
         return block;
     }
-    // SAFETY: the block was allocated here with the old layout, and the new size is neither zero nor too large.
+    // SAFETY: the block was allocated here with the old layout, and the new size is neither zero nor too
+    // large.
     let resized = unsafe { realloc(block.as_ptr(), old, new.size()) };
     NonNull::new(resized).unwrap_or_else(|| handle_alloc_error(new))
 }

@@ -1,14 +1,15 @@
 //! Reads Lua's own structures directly where calling a C function would cost too much.
 //!
-//! A C function cannot be inlined here, and a script's call of a command reads a dozen values: the kind and bytes of each argument,
-//! the top of the stack, the way back to the [`Context`](super::context::Context). Besides, Lua's interface does not tell whether the
-//! results of a call are used, or whether a table is as it was made. So this file describes the first fields of five structures as
-//! Lua 5.1.5 declares them (`lstate.h`, `lobject.h`). They are only read, with one exception: values of a table's array may be set to
+//! A C function cannot be inlined here, and a script's call of a command reads a dozen values: the kind and
+//! bytes of each argument, the top of the stack, the way back to the [`Context`](super::context::Context).
+//! Besides, Lua's interface does not tell whether the results of a call are used, or whether a table is as it
+//! was made. So this file describes the first fields of five structures as Lua 5.1.5 declares them
+//! (`lstate.h`, `lobject.h`). They are only read, with one exception: values of a table's array may be set to
 //! nil.
 //!
-//! Lua 5.1 has not changed since 2012, and its sources are pinned with the crate that builds them. Nevertheless, [`check`] compares
-//! the description with what the C functions report, once for each new state. So a different Lua stops the server at its first script
-//! instead of being misread.
+//! Lua 5.1 has not changed since 2012, and its sources are pinned with the crate that builds them.
+//! Nevertheless, [`check`] compares the description with what the C functions report, once for each new
+//! state. So a different Lua stops the server at its first script instead of being misread.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
@@ -73,7 +74,7 @@ struct Thread {
     call: *const Call,
 }
 
-/// What all coroutines of a state share, up to the pointer for the memory function.
+/// The part of Lua's state that all its coroutines share, up to the pointer for the memory function.
 #[repr(C)]
 struct Shared {
     texts: *const c_void,
@@ -121,7 +122,8 @@ impl Value {
         }
     }
 
-    /// The bytes; `None` if it is not a string. They live while something refers to the string. The caller chooses the lifetime.
+    /// The bytes; `None` if it is not a string. They live while something refers to the string. The caller
+    /// chooses the lifetime.
     #[inline]
     pub(super) fn bytes<'a>(self) -> Option<&'a [u8]> {
         if self.kind != ffi::LUA_TSTRING {
@@ -152,8 +154,8 @@ pub(super) fn top(state: *mut lua_State) -> c_int {
     ((top.addr() - base.addr()) / size_of::<Value>()) as c_int
 }
 
-/// The value at a stack index of the running function, positive or counted from the top; `None` above the top. Not for
-/// pseudo-indices.
+/// The value at a stack index of the running function, positive or counted from the top; `None` above the
+/// top. Not for pseudo-indices.
 #[inline]
 pub(super) fn value(state: *mut lua_State, index: c_int) -> Option<Value> {
     let &Thread { top, base, .. } = thread(state);
@@ -163,8 +165,8 @@ pub(super) fn value(state: *mut lua_State, index: c_int) -> Option<Value> {
     (from < top).then(|| unsafe { *from })
 }
 
-/// The stack of the running function. Until a native function pushes something, these are its arguments. They stay where they are
-/// until something is pushed.
+/// The stack of the running function. Until a native function pushes something, these are its arguments. They
+/// stay where they are until something is pushed.
 #[inline]
 pub(super) fn values<'a>(state: *mut lua_State) -> &'a [Value] {
     // SAFETY: all values from the base to the top are initialized.
@@ -174,7 +176,7 @@ pub(super) fn values<'a>(state: *mut lua_State) -> &'a [Value] {
 /// The pointer that the state was opened with.
 #[inline]
 pub(super) fn heap(state: *mut lua_State) -> *const c_void {
-    // SAFETY: all coroutines of the state have it for as long as they live.
+    // SAFETY: all coroutines of a state share this part, which lives as long as they do.
     unsafe { (*thread(state).shared).heap }
 }
 
@@ -195,17 +197,19 @@ fn table<'a>(lua: Lua, index: c_int) -> &'a Table {
     unsafe { &*table.cast() }
 }
 
-/// The address of a table's fields. Tables that have never had fields share one address, which no table with fields has.
+/// The address of a table's fields. Tables that have never had fields share one address, which no table with
+/// fields has.
 #[inline]
 pub(super) fn fields(lua: Lua, index: c_int) -> *const c_void {
     table(lua, index).nodes
 }
 
-/// The items of the table at a stack index. `None` unless the table has no metatable, no room for fields (`no_fields`: see
-/// [`fields`]), and an array of exactly this length, like a table that was created for this many items and got nothing else. The
-/// items stay where they are as long as the table lives and nothing is added.
+/// The items of the table at a stack index. `None` unless the table has no metatable, no room for fields
+/// (`no_fields`: see [`fields`]), and an array of exactly this length, like a table that was created for this
+/// many items and got nothing else. The items stay where they are as long as the table lives and nothing is
+/// added.
 ///
-/// The collector does not notice what is set here, so only nil may be.
+/// The collector does not notice values that are set through these cells, so they may only be set to nil.
 #[inline]
 pub(super) fn items<'a>(
     lua: Lua,
@@ -225,7 +229,7 @@ pub(super) fn items<'a>(
     Some(unsafe { std::slice::from_raw_parts(array.cast::<Cell<Value>>(), length) })
 }
 
-/// Compares the descriptions with what Lua reports of a state. The stack is left as it was.
+/// Compares the descriptions with Lua's own reports of a state. The stack is left as it was.
 ///
 /// # Panics If it is not the Lua that is described.
 pub(super) fn check(lua: Lua) {

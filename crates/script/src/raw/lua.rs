@@ -1,7 +1,8 @@
 //! The C interface of Lua, one method per function.
 //!
-//! [`Lua`] is a copyable pointer to a state. Every method is one call, so this file holds nearly all of the crate's `unsafe`, and the files
-//! beside it read as ordinary code. The methods are visible only in `raw`, whose code keeps their rules:
+//! [`Lua`] is a copyable pointer to a state. Every method is one call, so this file holds nearly all of the
+//! crate's `unsafe`, and the files beside it read as ordinary code. The methods are visible only in `raw`,
+//! whose code keeps their rules:
 //! - The pointer is live. Only [`super::state::State`] makes and closes states, and C passes live ones to callbacks.
 //! - There is stack room for what is pushed: twenty slots at the start of a callback, more after `check_stack`.
 //! - Indexes are valid and of the kind that the method says.
@@ -21,7 +22,8 @@ pub(super) type CFunction = unsafe extern "C-unwind" fn(*mut lua_State) -> c_int
 
 /// Lua's defaults for the collector's pause and speed.
 const GC_PERCENT: c_int = 200;
-/// The collector's pause for scripts that do not set it. A hundred kilobytes remain, which Lua's default would traverse twice as often.
+/// The collector's pause for scripts that do not set it. A hundred kilobytes remain, which Lua's default
+/// would traverse twice as often.
 const PAUSE_PERCENT: c_int = 400;
 /// Pseudo-indices of the registry and the globals.
 pub(super) const REGISTRY: c_int = ffi::LUA_REGISTRYINDEX;
@@ -33,8 +35,8 @@ pub(super) const MULTIPLE: c_int = ffi::LUA_MULTRET;
 #[derive(Clone, Copy)]
 pub(super) struct Lua(pub(super) *mut lua_State);
 
-/// A compiled script, or a function of a library: its reference in the registry, from [`Lua::keep`]. Copies are the same reference, which
-/// is invalid after `forget`.
+/// A compiled script, or a function of a library: its reference in the registry, from [`Lua::keep`]. Copies
+/// are the same reference, which is invalid after `forget`.
 #[derive(Clone, Debug)]
 pub(crate) struct Function(pub(super) c_int);
 
@@ -165,7 +167,8 @@ impl Lua {
         unsafe { ffi::lua_toboolean(self.0, index) != 0 }
     }
 
-    /// The bytes of a string, or of a number, which is converted to a string in its slot. They live while the slot holds the string.
+    /// The bytes of a string, or of a number, which is converted to a string in its slot. They live while the
+    /// slot holds the string.
     #[inline]
     pub(super) fn bytes<'a>(self, index: c_int) -> Option<&'a [u8]> {
         if let Some(bytes) = slot(self, index).and_then(layout::Value::bytes) {
@@ -314,7 +317,7 @@ impl Lua {
 
     // Running.
 
-    /// Raises whatever the called function raises.
+    /// Raises the called function's error, if it raises one.
     pub(super) fn call(self, args: c_int, results: c_int) {
         // SAFETY: rules above.
         unsafe { ffi::lua_call(self.0, args, results) }
@@ -326,13 +329,14 @@ impl Lua {
         unsafe { ffi::lua_pcall(self.0, args, results, handler) }
     }
 
-    /// Calls a C function in this frame, with its arguments and results. Raises what it raises.
+    /// Calls a C function in this frame, with its arguments and results. Raises the function's errors.
     pub(super) fn delegate(self, function: CFunction) -> c_int {
         // SAFETY: rules above; the function expects a state with its arguments.
         unsafe { function(self.0) }
     }
 
-    /// Compiles source text. `name` must also be on the stack as a string, because Lua does not hold it while it compiles.
+    /// Compiles source text. `name` must also be on the stack as a string, because Lua does not hold it while
+    /// it compiles.
     pub(super) fn load(self, source: &[u8], name: &CStr) -> c_int {
         // SAFETY: rules above; the pointer and length describe a slice.
         unsafe { ffi::luaL_loadbuffer(self.0, source.as_ptr().cast(), source.len(), name.as_ptr()) }
@@ -471,7 +475,8 @@ fn slot(lua: Lua, index: c_int) -> Option<layout::Value> {
 
 // Functions that few files need.
 
-/// The argument as an integer, or `default` if there is none. Raises unless it is or parses as a number.
+/// The argument as an integer, or `default` if there is no argument. Raises if it is not a number and does
+/// not parse as one.
 #[inline]
 pub(super) fn optional_integer(lua: Lua, position: c_int, default: i64) -> i64 {
     if lua.kind(position) <= ffi::LUA_TNIL {
@@ -481,13 +486,13 @@ pub(super) fn optional_integer(lua: Lua, position: c_int, default: i64) -> i64 {
     unsafe { ffi::luaL_checkinteger(lua.0, position) as i64 }
 }
 
-/// Replaces the key on top by its value, with metamethods, and raises what they raise.
+/// Replaces the key on top by its value, with metamethods, and raises their errors.
 pub(super) fn look_up(lua: Lua, table: c_int) {
     // SAFETY: rules above.
     unsafe { ffi::lua_gettable(lua.0, table) };
 }
 
-/// Whether one value is less than another. Raises if they cannot be compared, and what metamethods raise.
+/// Whether one value is less than another. Raises if they cannot be compared, and if a metamethod raises.
 #[inline]
 pub(super) fn less_than(lua: Lua, left: c_int, right: c_int) -> bool {
     // SAFETY: rules above.
@@ -514,7 +519,7 @@ unsafe extern "C-unwind" fn append_dump(
     }
     // SAFETY: Lua's piece has this many bytes.
     let piece = unsafe { std::slice::from_raw_parts(piece.cast::<u8>(), bytes) };
-    // SAFETY: `dump` passed this vector, and nobody else uses it meanwhile.
+    // SAFETY: `dump` passed this vector, and nothing else uses it meanwhile.
     unsafe { (*dump.cast::<Vec<u8>>()).extend_from_slice(piece) };
     0
 }

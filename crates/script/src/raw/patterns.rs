@@ -1,15 +1,17 @@
-//! `string.find`, `match`, `gmatch` and `gsub`: Lua's functions on a matcher of our own ([`crate::pattern`]), which can be interrupted.
+//! `string.find`, `match`, `gmatch` and `gsub`: Lua's functions on a matcher of our own ([`crate::pattern`]),
+//! which can be interrupted.
 //!
-//! `gsub` calls functions of the script, which may raise, so at that time it must not own anything with a destructor. Its result grows in
-//! a buffer of the state, which all running calls share. The innermost call is at the end:
+//! `gsub` calls functions of the script, which may raise, so at that time it must not own anything with a
+//! destructor. Its result grows in a buffer of the state, which all running calls share. The innermost call
+//! is at the end:
 //!
 //! ```text
 //! Context::replaced   | outer gsub, waits for its function | gsub in that function |
 //!                     ^ start                              ^ end = start of the inner      ^ Context::replaced_bytes
 //! ```
 //!
-//! A call that an error ends leaves its part behind. The code that catches the error resets the end of the buffer ([`Context::catch`]),
-//! and the next call starts there.
+//! A call that an error ends leaves its part behind. The code that catches the error resets the end of the
+//! buffer ([`Context::catch`]), and the next call starts there.
 
 use std::ffi::c_int;
 use std::ops::Range;
@@ -58,7 +60,7 @@ impl From<Over> for Stop {
     }
 }
 
-/// What the pattern functions work with.
+/// The matcher and the state that the pattern functions share.
 struct Work<'a> {
     lua: Lua,
     context: &'a Context,
@@ -226,7 +228,8 @@ fn split_anchor(pattern: &[u8]) -> (bool, &[u8]) {
     }
 }
 
-/// `gmatch`: makes an iterator, whose upvalues are the subject, the pattern, and where the next match may start.
+/// `gmatch`: makes an iterator, whose upvalues are the subject, the pattern, and where the next match may
+/// start.
 pub(super) unsafe extern "C-unwind" fn gmatch(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     lua.check_bytes(1);
@@ -357,7 +360,7 @@ fn substitute_text(lua: Lua, mut substitution: Substitution<'_>) -> c_int {
     })
 }
 
-/// What `gsub` has to do next.
+/// The next step of `gsub`.
 #[derive(Clone, Copy)]
 enum Call {
     /// Look up the value on top, for the match at this position.
@@ -429,7 +432,8 @@ impl Substitution<'_> {
     }
 }
 
-/// Appends a replacement text: `%1` is a capture, `%0` the match, and `%` before any other character is that character.
+/// Appends a replacement text: `%1` is a capture, `%0` the match, and `%` before any other character is that
+/// character.
 #[inline]
 fn append_text(
     text: &[u8],

@@ -1,9 +1,9 @@
 //! Native functions: Rust functions that scripts can call, written without `unsafe`.
 //!
 //! A [`Native`] gets a [`Stack`], reads its arguments, pushes its results and returns how many, or a
-//! [`Failure`]. Nothing that a `Stack` does makes Lua jump: memory is claimed before it is used, stack room is
-//! made before a push, keys are checked before they are stored. So a native function may own vectors and strings
-//! like any Rust code. [`enter`] raises the error after all of them are dropped.
+//! [`Failure`]. Nothing that a `Stack` does makes Lua jump: memory is claimed before it is used, stack room
+//! is made before a push, keys are checked before they are stored. So a native function may own vectors and
+//! strings like any Rust code. [`enter`] raises the error after all of them are dropped.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -72,9 +72,10 @@ pub(crate) enum LuaKind {
     Other,
 }
 
-/// The values of one call: arguments from index 1 upwards, then what the function pushes.
+/// The values of one call: arguments from index 1 upwards, then those that the function pushes.
 ///
-/// Negative indexes count from the top. Arguments stay in place for the whole call, so their bytes live as long.
+/// Negative indexes count from the top. Arguments stay in place for the whole call, so their bytes live as
+/// long.
 pub(crate) struct Stack<'a> {
     lua: Lua,
     context: &'a Context,
@@ -480,8 +481,8 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// Replaces the key on top by the next key and its value; at the end, pops it and returns false. Start with
-    /// nil. The key must be the one that the last call left, and the table must not have changed since.
+    /// Replaces the key on top by the next key and its value; at the end, pops it and returns false. Start
+    /// with nil. The key must be the one that the last call left, and the table must not have changed since.
     #[inline]
     pub(crate) fn next(&mut self, table: c_int) -> Result<bool, Failure> {
         self.check_table(table);
@@ -511,7 +512,8 @@ pub(super) enum Exit {
     Argument(c_int),
 }
 
-/// Runs `body` on the current frame while the heap is trusting. Leaves on the stack what [`leave`] needs.
+/// Runs `body` on the current frame while the heap is trusting. Leaves the values that [`leave`] needs on the
+/// stack.
 pub(super) fn enter(lua: Lua, body: impl FnOnce(&mut Stack<'_>) -> Result<c_int, Failure>) -> Exit {
     let context = Context::of(lua);
     context.heap.set_trusting(true);

@@ -1,8 +1,10 @@
-//! A Lua state: set up once, then used to compile and run scripts, or to load libraries and run their functions.
+//! A Lua state: set up once, then used to compile and run scripts, or to load libraries and run their
+//! functions.
 //!
-//! Every script finds the same environment: everything that outlives a run is read-only, and `KEYS` and `ARGV` are set anew. When a script
-//! has ended, nothing of it is left, so nobody still has the tables that were `KEYS` and `ARGV`. A later run with as many items refills
-//! them, if the script left them as they were made ([`ItemTables`]).
+//! Every script finds the same environment: everything that outlives a run is read-only, and `KEYS` and
+//! `ARGV` are set for each run. A script that has ended leaves nothing behind, so no code still refers to the
+//! tables that were `KEYS` and `ARGV`. A later run with an equal number of items refills them, if the script
+//! left them as they were made ([`ItemTables`]).
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
@@ -25,7 +27,8 @@ use crate::registry::{Registered, Registry};
 /// The chunk names of scripts and libraries, which error messages show.
 const SCRIPT_NAME: &CStr = c"@user_script";
 const LIBRARY_NAME: &CStr = c"@user_function";
-/// Lua's libraries that scripts see: all of `string`, `math`, `table` and `coroutine`. (Of `os` they see only `os.clock`.)
+/// Lua's libraries that scripts see: all of `string`, `math`, `table` and `coroutine`. (Of `os` they see only
+/// `os.clock`.)
 const LIBRARY_NAMES: [&str; 4] = ["string", "math", "table", "coroutine"];
 /// Our libraries, which scripts cannot change.
 const OWN_NAMES: [&str; 6] = ["redis", "cjson", "cmsgpack", "struct", "bit", "os"];
@@ -44,8 +47,9 @@ pub(crate) enum Ending {
     Raised,
 }
 
-/// The bottom of the stack, which every run needs: the error handler, the hidden table of globals, the names `KEYS` and `ARGV`, the tables
-/// that these two globals have had, by length, and a second table of globals in which the libraries are not guarded.
+/// The bottom of the stack, which every run needs: the error handler, the hidden table of globals, the names
+/// `KEYS` and `ARGV`, the tables that these two globals have had, by length, and a second table of globals in
+/// which the libraries are not guarded.
 const HANDLER: c_int = 1;
 const HIDDEN_GLOBALS: c_int = 2;
 const KEYS_NAME: c_int = 3;
@@ -54,11 +58,12 @@ const KEYS_TABLES: c_int = 5;
 const ARGV_TABLES: c_int = 6;
 const OPEN_GLOBALS: c_int = 7;
 const FIXED_COUNT: c_int = 7;
-/// The longest `KEYS` and `ARGV` tables that are kept, and the longest items that stay in a table while another one is the global.
+/// The longest `KEYS` and `ARGV` tables that are kept, and the longest items that stay in a table while
+/// another one is the global.
 const KEPT_ITEMS_MAX: usize = 32;
 const KEPT_ITEM_BYTES_MAX: usize = 128;
 
-/// A Lua state and what belongs to it.
+/// A Lua state and everything that belongs to it.
 pub(crate) struct State {
     lua: Lua,
     /// Boxed, because Lua holds a pointer to it.
@@ -67,7 +72,8 @@ pub(crate) struct State {
     globals: c_int,
     keys: ItemTables,
     argv: ItemTables,
-    /// Registry reference of the globals that a library sees while it is loaded; `None` in a state for scripts.
+    /// Registry reference of the globals that a library sees while it is loaded; `None` in a state for
+    /// scripts.
     load_globals: Option<c_int>,
 }
 
@@ -84,7 +90,8 @@ impl State {
         State::open(memory_bytes_max, install, |_, _| None)
     }
 
-    /// A state for functions. `install_for_loading` adds what a library sees while it is loaded.
+    /// A state for functions. `install_for_loading` adds the functions that a library sees while it is
+    /// loaded.
     pub(crate) fn for_functions(
         memory_bytes_max: usize,
         install: impl FnOnce(&mut Stack<'_>),
@@ -174,10 +181,10 @@ impl State {
         result
     }
 
-    /// Lets the compiled script on top read globals from the hidden table, if it has no instruction that assigns a global: no function
-    /// available to scripts returns another function's globals, so neither the script nor anything that it makes can write there. If the
-    /// script also uses libraries only to call their functions by name, it reads these from the unguarded tables, which it has no way to
-    /// hold.
+    /// Lets the compiled script on top read globals from the hidden table, if it has no instruction that
+    /// assigns a global: no function available to scripts returns another function's globals, so neither the
+    /// script nor anything that it makes can write there. If the script also uses libraries only to call
+    /// their functions by name, it reads these from the unguarded tables, which it has no way to hold.
     fn unguard_reads(&self) {
         let libraries: Vec<&str> = LIBRARY_NAMES.iter().chain(&OWN_NAMES).copied().collect();
         let globals = match chunk::uses(&self.lua.dump(), &libraries) {
@@ -194,8 +201,8 @@ impl State {
         self.lua.forget(function.0);
     }
 
-    /// Runs a script or a function. `finish` gets the ending. If the host wants the script to run again, `finish` is not called and the
-    /// result is `None`.
+    /// Runs a script or a function. `finish` gets the ending. If the host wants the script to run again,
+    /// `finish` is not called and the result is `None`.
     pub(crate) fn run<R>(
         &mut self,
         function: &Function,
@@ -230,7 +237,8 @@ impl State {
 
     /// Runs the code of a library, which registers its functions.
     ///
-    /// # Errors What is wrong with the code. Nothing of the library is left then.
+    /// # Errors
+    /// The fault in the code. The state then contains nothing of the library.
     pub(crate) fn load(
         &mut self,
         source: &[u8],
@@ -277,8 +285,9 @@ impl State {
         status
     }
 
-    /// Removes what a call left on the stack, and collects garbage if memory is short, so that the next call, maybe of another client,
-    /// starts with free memory and with the collector's default settings.
+    /// Removes values that a call left on the stack, and collects garbage if memory is short, so that the
+    /// next call, perhaps of another client, starts with free memory and with the collector's default
+    /// settings.
     fn tidy_up(&self, status: c_int) {
         self.lua.set_top(FIXED_COUNT);
         patterns::give_up(&self.context);
@@ -358,7 +367,8 @@ impl ItemTables {
         lua.pop(1);
     }
 
-    /// Pushes the table of this length. `None`, and pushes nothing, if there is none, or the script changed it.
+    /// Pushes the table of this length. If there is no such table, or the script changed it, pushes nothing
+    /// and returns `None`.
     fn push<'a>(&self, lua: Lua, length: usize) -> Option<&'a [Cell<Value>]> {
         lua.raw_get_item(self.tables, place(length));
         if lua.is(-1, ffi::LUA_TTABLE)
@@ -370,8 +380,9 @@ impl ItemTables {
         None
     }
 
-    /// Prepares the table of this length for being kept while another one is the global: only short items stay, a few hundred kilobytes in
-    /// all. A table that a script has changed is dropped, because it may hold any amount.
+    /// Prepares the table of this length for being kept while another one is the global: only short items
+    /// stay, a few hundred kilobytes in all. A table that a script has changed is dropped, because it may
+    /// hold any amount.
     fn put_away(&self, lua: Lua, length: usize) {
         match self.push(lua, length) {
             Some(items) => {
@@ -411,7 +422,8 @@ fn load_error(stack: &mut Stack<'_>) -> Vec<u8> {
     [b"ERR ", error::until_zero(stack.text(-1).unwrap_or(b"unknown error"))].concat()
 }
 
-/// Adds the fields of the table with this registry reference to the table on top, except those that it has already.
+/// Adds the fields of the table with this registry reference to the table on top, except those that it has
+/// already.
 fn add_others(lua: Lua, reference: c_int) {
     let to = lua.top();
     lua.raw_get_item(REGISTRY, reference);
@@ -490,7 +502,8 @@ fn install_commands(lua: Lua) {
     });
 }
 
-/// Lua's handler for errors that the script did not catch. Turns the error into a table and adds where it was raised.
+/// Lua's handler for errors that the script did not catch. Turns the error into a table and adds where it was
+/// raised.
 unsafe extern "C-unwind" fn handle_error(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     let context = Context::of(lua);

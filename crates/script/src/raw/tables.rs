@@ -1,8 +1,10 @@
-//! `table.sort`, `foreach` and `foreachi` written anew, and checks before Lua's other table functions, which count their work in steps.
+//! `table.sort`, `foreach` and `foreachi` written anew, and checks before Lua's other table functions. All
+//! count their work in steps.
 //!
-//! Calls of Lua's own functions cannot be interrupted, and some take long: for `sort`, numbers can be arranged so that it takes quadratic
-//! time, and `foreach` may call functions other than the script's, in which the hook does not run. Our `sort` makes the same comparisons
-//! and moves as Lua's, in the same order. So equal items, and items that an invalid order function compares, end up as in Redis.
+//! Calls of Lua's own functions cannot be interrupted, and some take long: for `sort`, numbers can be
+//! arranged so that it takes quadratic time, and `foreach` may call functions other than the script's, in
+//! which the hook does not run. Our `sort` makes the same comparisons and moves as Lua's, in the same order.
+//! So equal items, and items that an invalid order function compares, end up as in Redis.
 
 use std::ffi::c_int;
 
@@ -73,7 +75,8 @@ pub(super) unsafe extern "C-unwind" fn maxn(state: *mut lua_State) -> c_int {
     original(lua)
 }
 
-/// `table.foreach`. For a guarded table it reads the hidden one. The function gets keys and values, never the table.
+/// `table.foreach`. For a guarded table it reads the hidden one. The function gets keys and values, never the
+/// table.
 pub(super) unsafe extern "C-unwind" fn foreach(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     if push_hidden(lua, 1) {
@@ -172,7 +175,8 @@ fn put_in_order(lua: Lua, first: c_int, second: c_int, has_order: bool) -> bool 
     is_swapped
 }
 
-/// Sorts the items from `low` to `high`: Sedgewick's quicksort, with the median of the first, the middle and the last item as pivot.
+/// Sorts the items from `low` to `high`: Sedgewick's quicksort, with the median of the first, the middle and
+/// the last item as pivot.
 fn sort_part(lua: Lua, mut low: c_int, mut high: c_int, has_order: bool) {
     while low < high {
         put_in_order(lua, low, high, has_order);
@@ -198,7 +202,8 @@ fn sort_part(lua: Lua, mut low: c_int, mut high: c_int, has_order: bool) {
     }
 }
 
-/// Partitions around the item at `middle`: smaller items before it, the others after it. Returns its new position.
+/// Partitions around the item at `middle`: smaller items before it, the others after it. Returns its new
+/// position.
 fn divide(lua: Lua, low: c_int, high: c_int, middle: c_int, has_order: bool) -> c_int {
     lua.raw_get_item(1, middle);
     lua.push_value(-1);

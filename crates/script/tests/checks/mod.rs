@@ -1,5 +1,5 @@
-//! Properties of the decoding libraries that hold for any input. The test here and the fuzz targets use them: nothing panics or
-//! crashes, and a decoded value, encoded, decoded and encoded again, has the same length.
+//! Properties of the decoding libraries that hold for any input. The test here and the fuzz targets use them:
+//! nothing panics or crashes, and a decoded value, encoded, decoded and encoded again, has the same length.
 
 #![allow(dead_code, reason = "a fuzz target uses one of the checks")]
 

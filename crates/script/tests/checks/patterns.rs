@@ -1,5 +1,6 @@
-//! For any subject and pattern, `string.find`, `match`, `gmatch` and `gsub` return and raise the same as those of Lua 5.1.5. Lua's own
-//! functions, in a separate state, are the oracle. Inputs are short, because nothing interrupts Lua's matcher.
+//! For any subject and pattern, `string.find`, `match`, `gmatch` and `gsub` return and raise the same as
+//! those of Lua 5.1.5. Lua's own functions, in a separate state, are the oracle. Inputs are short, because
+//! nothing interrupts Lua's matcher.
 
 #![allow(dead_code, reason = "a fuzz target uses one of the checks")]
 
@@ -9,13 +10,15 @@ use std::sync::Arc;
 use resp::{Output, Proto, Reply};
 use script::{Engine, Script};
 
-/// Longer subjects and patterns are cut: Lua's matcher may try every way to divide the subject among the items.
+/// Longer subjects and patterns are cut: Lua's matcher may try every way to divide the subject among the
+/// items.
 const SUBJECT_BYTES_MAX: usize = 24;
 const PATTERN_BYTES_MAX: usize = 14;
 const REPLACEMENT_BYTES_MAX: usize = 12;
 const MEMORY_BYTES: usize = 16 << 20;
 
-/// Calls each function with `subject`, `pattern`, `replacement` and `place`, and joins everything that is returned or raised.
+/// Calls each function with `subject`, `pattern`, `replacement` and `place`, and joins everything that is
+/// returned or raised.
 const CALLS: &str = r#"
 local told = {}
 local function tell(name, ok, ...)

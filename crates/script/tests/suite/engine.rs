@@ -1,4 +1,4 @@
-//! Runs that end early, hostile scripts, and what scripts see of replies and of each other.
+//! Runs that end early, hostile scripts, and the views that scripts have of replies and of each other.
 
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ fn long_replies_are_interrupted() {
     assert_eq!(bench.eval("return {1, {2}}"), "*2\r\n:1\r\n*1\r\n:2\r\n");
 }
 
-/// What is left by calls that an error ended does not affect others.
+/// A call that an error ends leaves nothing that affects other calls.
 #[test]
 fn replacements_that_are_given_up_leave_nothing() {
     check(
@@ -519,7 +519,7 @@ fn finds_what_is_in_the_cache_only() {
     assert!(bench.engine.flags(script.sha()).unwrap().no_writes);
     assert_eq!(bench.engine.eval(script.sha(), &[], &[], &mut bench.host, &mut reply), returned);
     cache.flush();
-    // A client that looked it up before the flush still runs it. Nobody finds it after that.
+    // A client that looked it up before the flush still runs it. Later look-ups do not find it.
     assert_eq!(bench.engine.eval(script.sha(), &[], &[], &mut bench.host, &mut reply), returned);
     assert!(bench.engine.script(script.sha()).is_none());
     assert_eq!(bench.engine.flags(script.sha()), None);
@@ -556,7 +556,7 @@ fn compiled_scripts_do_not_pile_up() {
     assert!(bench.engine.memory_bytes() < 4 * 1024 * 1024, "{}", bench.engine.memory_bytes());
 }
 
-/// The tables are refilled for later runs. What a script did to them must not show.
+/// The tables are refilled for later runs, which must not see what a script did to them.
 #[test]
 fn keys_and_arguments_begin_anew() {
     const SHOW: &[u8] = b"local out = {} for _, t in ipairs({KEYS, ARGV}) do table.insert(out, #t) for k, v in pairs(t) do \

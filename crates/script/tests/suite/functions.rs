@@ -1,4 +1,4 @@
-//! Libraries: what they may do while they are loaded, and what is left of them.
+//! Libraries: what they may do while they are loaded, and what they leave behind.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Scripts, and the replies of redis-server 7.0.15. Where 7.2 replies differently, the files say so and contain
-//! 7.2's reply.
+//! Scripts, and the replies of redis-server 7.0.15. Where 7.2 replies differently, the files say so and
+//! contain 7.2's reply.
 //!
 //! ```text
 //! > return 1

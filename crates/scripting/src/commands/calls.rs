@@ -153,7 +153,7 @@ fn fcall_ro(ctx: &mut Ctx) -> CommandResult {
 }
 
 fn call_function(ctx: &mut Ctx, is_read_only: bool) -> CommandResult {
-    // EXEC renewed the libraries when it began, so all of the transaction sees the same.
+    // EXEC renewed the libraries when it began, so the whole transaction sees one set.
     let is_in_exec = ctx.store.client.deny_blocking;
     let states = ctx.host.states();
     if !is_in_exec {

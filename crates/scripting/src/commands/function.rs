@@ -40,7 +40,7 @@ pub(super) const FUNCTION: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What all subcommands have in common.
+/// The declaration that all subcommands share.
 const SUBCOMMAND: Entry = Entry {
     since: "7.0.0",
     group: Group::Scripting,
@@ -49,7 +49,7 @@ const SUBCOMMAND: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What the subcommands that change the libraries have in common.
+/// The declaration that the subcommands that change the libraries share.
 const CHANGE: Entry = Entry {
     flags: &[Write, NoScript],
     route: Route::Global,

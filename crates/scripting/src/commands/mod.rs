@@ -54,8 +54,8 @@ fn kill(ctx: &mut Ctx, kind: SlowKind) -> CommandResult {
     once_scripts_passed(ctx, kill)
 }
 
-/// Writes `answer` as the reply. If nothing is slow and the client may wait, that happens later: when every script that runs now
-/// has ended or is slow. That is when Redis would get to the command.
+/// Writes `answer` as the reply. If no script is slow and the client may wait, replies later: when every
+/// script that runs now has ended or is slow. That is when Redis would get to the command.
 fn once_scripts_passed(
     ctx: &mut Ctx,
     answer: impl FnOnce(&mut Reply<'_>) -> CommandResult + Send + 'static,

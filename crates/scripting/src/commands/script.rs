@@ -19,7 +19,7 @@ pub(super) const SCRIPT: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What all subcommands have in common.
+/// The declaration that all subcommands share.
 const SUBCOMMAND: Entry = Entry {
     since: "2.6.0",
     group: Group::Scripting,

@@ -1,8 +1,9 @@
-//! What must hold for any bytes at all, used by the tests here and by the fuzz targets.
+//! Properties that must hold for any bytes, used by the tests here and by the fuzz targets.
 //!
-//! - Files and words of an operator: they are taken or refused, and no refusal tells the password.
-//! - The wire: nothing is plain text but what the other side has sent, in its order, however bytes are changed on the way.
-//! - Names in certificates: text or none.
+//! - Files and words of an operator: they are accepted or refused, and no refusal tells the password.
+//! - The wire: plain text is only text that the other side has sent, in its order, however bytes are changed
+//!   on the way.
+//! - Names in certificates: text, or no name.
 
 use std::fs;
 use std::rc::Rc;
@@ -15,9 +16,9 @@ use tls::{
     Authentication, Handshakes, Identity, Options, Secured, client_config, common_name, server_config,
 };
 
-/// What no error may show.
+/// The secret that no error may show.
 const PASSWORD: &str = "secret";
-/// What the client says once the handshake is done.
+/// The words of the client once the handshake is done.
 const WORDS: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 /// Good files, and those that are changed.
@@ -29,7 +30,8 @@ struct Fixture {
 }
 
 thread_local! {
-    /// One for each thread, which is one for each test: they change files at the same time. Its folder goes with the thread.
+    /// One for each thread, which is one for each test: they change files at the same time. Its folder goes
+    /// with the thread.
     static FIXTURE: Rc<Fixture> = Rc::new(Fixture::new());
 }
 
@@ -70,7 +72,7 @@ fn edit(bytes: &mut [u8], edits: &[u8]) {
     }
 }
 
-/// Makes both sides of what the options and files are; errors must not tell the password.
+/// Makes both sides from the options and files; errors must not tell the password.
 fn configure(options: &Options) {
     let made = Identity::read(options)
         .and_then(|identity| server_config(options, &identity).and(client_config(options, &identity)));
@@ -120,7 +122,7 @@ pub(crate) fn check_files(input: &[u8]) {
     }
 }
 
-/// Any words as lists of versions and suites, one list a line: what is taken makes both sides.
+/// Any words as lists of versions and suites, one list a line: lists that are accepted make both sides.
 pub(crate) fn check_words(input: &[u8]) {
     let fixture = fixture();
     let Ok(text) = std::str::from_utf8(input) else { return };
@@ -149,14 +151,15 @@ fn sides(protocols: &str) -> (Secured, Secured) {
     (server, Secured::dialed(&config).expect("the configuration is good"))
 }
 
-/// Gives `wire` in pieces; what comes out plain, and whether nothing was refused.
+/// Gives `wire` in pieces. Returns the plain bytes that come out, and whether every piece was accepted.
 fn receive(side: &mut Secured, wire: &[u8], piece: usize) -> (Vec<u8>, bool) {
     let mut plain = InputBuffer::default();
     let taken = wire.chunks(piece.max(1)).all(|wire| side.receive(wire, &mut plain).is_ok());
     (plain.as_slice().to_vec(), taken)
 }
 
-/// Any bytes on the wire, before the handshake and after it, to either side: no text comes of them.
+/// Sends any bytes on the wire, before the handshake or after it, to either side: they must not come out as
+/// text.
 pub(crate) fn check_wire(input: &[u8]) {
     let Some((kind, input)) = input.split_first() else { return };
     let protocols = if kind & 1 == 0 { "TLSv1.3" } else { "TLSv1.2" };
@@ -169,14 +172,15 @@ pub(crate) fn check_wire(input: &[u8]) {
         let side = if to_server { &mut server } else { &mut client };
         let (plain, is_taken) = receive(side, input, piece);
         assert_eq!(plain, b"", "text that nobody has sent");
-        // A last word may be left, whatever was heard.
+        // The side may have a last word to send, no matter what it received.
         side.send(&[], &mut Vec::new());
         is_taken
     };
     assert_eq!(hear(input.len()), hear(1 + input.len() / 3));
 }
 
-/// A conversation in which one flight is changed on its way: the words of the client come as they are, or not at all.
+/// A conversation in which one flight is changed on its way: the words of the client come as they are, or not
+/// at all.
 pub(crate) fn check_changed_flight(input: &[u8]) {
     let Some((kind, edits)) = input.split_first() else { return };
     let (mut server, mut client) = sides(if kind & 1 == 0 { "TLSv1.3" } else { "TLSv1.2" });
@@ -194,7 +198,8 @@ pub(crate) fn check_changed_flight(input: &[u8]) {
     assert!(plain.is_empty() || plain == WORDS, "{}", plain.escape_ascii());
 }
 
-/// Moves what both have to say until they are silent, with the flight of this number changed; whether both are ready.
+/// Passes the bytes of both sides on until they are silent, with the flight of this number changed. Returns
+/// whether both are ready.
 fn converse(server: &mut Secured, client: &mut Secured, edits: &[u8], changed: usize) -> bool {
     let (mut from, mut to) = (client, server);
     for number in 0..10 {
@@ -213,7 +218,8 @@ fn converse(server: &mut Secured, client: &mut Secured, edits: &[u8], changed: u
     from.is_ready() && to.is_ready()
 }
 
-/// Any bytes as a certificate, and a good one that is changed: a name is text or there is none.
+/// Reads the name in any bytes, and in a good certificate that is changed: it is text, or the certificate has
+/// no name.
 pub(crate) fn check_name(input: &[u8]) {
     let _ = common_name(&input.into());
     let fixture = fixture();

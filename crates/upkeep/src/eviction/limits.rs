@@ -18,8 +18,8 @@ pub fn client_bytes_max(clients: i64, memory_bytes_max: u64) -> Option<u64> {
     Some(wanted.max(BYTES_MIN))
 }
 
-/// A limit that was lowered without evicting anything, as in memcached: what is used stays. The limit is what is used,
-/// until that is no more than the new limit.
+/// A limit that was lowered without evicting keys, as in memcached: memory that is in use stays in use. The
+/// limit in force is that memory, until it is no more than the new limit.
 #[derive(Debug, Default)]
 pub struct Lowered {
     /// The new limit; 0: it was not lowered.
@@ -28,13 +28,14 @@ pub struct Lowered {
 }
 
 impl Lowered {
-    /// The limit is about to be set to `to_bytes`, while more is used.
+    /// Notes that the limit is about to be set to `to_bytes`, while more is used.
     pub fn begin(&self, to_bytes: u64, used_bytes: u64) {
         self.used_bytes.store(used_bytes, Ordering::Relaxed);
         self.to_bytes.store(to_bytes, Ordering::Release);
     }
 
-    /// The limit was set to `bytes_max`: if not by the one who called [`begin`](Self::begin), that is the limit.
+    /// Notes that the limit was set to `bytes_max`. If that is not the limit that [`begin`](Self::begin)
+    /// announced, it is in force at once.
     pub fn note_limit(&self, bytes_max: u64) {
         if self.to_bytes.load(Ordering::Relaxed) != bytes_max {
             self.to_bytes.store(0, Ordering::Relaxed);
@@ -50,7 +51,7 @@ impl Lowered {
         bytes_max.max(self.used_bytes.load(Ordering::Relaxed))
     }
 
-    /// Called now and then by one thread: what has become less stays less.
+    /// Lowers the limit in force to the memory in use, if that is less. One thread calls this now and then.
     pub fn follow(&self, bytes_max: u64, used_bytes: u64) {
         if self.limit(bytes_max) > used_bytes {
             self.used_bytes.fetch_min(used_bytes, Ordering::Relaxed);

@@ -1,15 +1,17 @@
 //! `maxmemory`: makes room when memory is short, and refuses commands that would need more.
 //!
-//! Before a command runs, its thread checks whether more memory is used than allowed, over all threads (`heap::Gauge`; what
-//! the server itself needs, and what grows because keys are evicted, does not count). If
-//! so, it evicts keys, at most as long as `maxmemory-eviction-tenacity` allows; all threads do the rest in the background.
-//! A thread enters the shards from which it evicts by trying, one at a time and holding no other, so it never waits.
+//! Before a command runs, its thread checks whether more memory is used than allowed, over all threads
+//! (`heap::Gauge`; memory that the server itself needs, and memory that grows because keys are evicted, does
+//! not count). If so, it evicts keys, at most as long as `maxmemory-eviction-tenacity` allows; all threads do
+//! the rest in the background. A thread enters the shards from which it evicts by trying, one at a time and
+//! holding no other, so it never waits.
 //!
-//! `limits.rs` says how much and how long, `search.rs` which keys. Values of many elements are freed in slices, which
-//! counts as making room: nothing more is evicted while this thread still has something to free.
+//! `limits.rs` says how much and how long, `search.rs` which keys. Values of many elements are freed in
+//! slices, which counts as making room: nothing more is evicted while this thread still has something to
+//! free.
 //!
-//! Not here: which commands are refused without room (`server`), how accesses are counted (`keyspace::access`), what an
-//! eviction entails (`Store::evict`).
+//! Not here: which commands are refused without room (`server`), how accesses are counted
+//! (`keyspace::access`), all that an eviction entails (`Store::evict`).
 
 mod limits;
 mod pool;
@@ -42,23 +44,24 @@ pub enum Room {
     None,
 }
 
-/// What to do if there may be too little room.
+/// The decision when there may be too little room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Plan {
-    /// Nothing: this is the state.
+    /// Do nothing: this is the state.
     Leave(Room),
     /// Evict keys by this policy.
     Evict(Policy),
 }
 
-/// What the decision to evict depends on.
+/// The facts on which the decision to evict depends.
 #[derive(Clone, Copy, Debug)]
 pub struct Shortage<'e> {
     /// Maximum memory in use; 0: no limit.
     pub bytes_max: u64,
     /// Which keys may be evicted; `None`: no keys.
     pub policy: Option<Policy>,
-    /// Nothing can change now: clients are paused, a slow script holds shards, or this server hands over to another.
+    /// No room can be made now: clients are paused, a slow script holds shards, or this server hands over to
+    /// another.
     pub is_held_up: bool,
     /// Where all threads record how long there was too little room.
     pub exceeded: &'e Exceeded,
@@ -136,8 +139,8 @@ impl Eviction {
         self.gauge.bytes(bytes_max) <= bytes_max && self.room == Room::Enough
     }
 
-    /// Whether room has to be made in the background. With `is_round`, reads all threads' memory, and also tries where
-    /// there was nothing to evict. `bytes_max` is 0 without a limit.
+    /// Whether room has to be made in the background. With `is_round`, reads all threads' memory, and tries
+    /// again where no key could be evicted before. `bytes_max` is 0 without a limit.
     pub fn is_due(&mut self, bytes_max: u64, is_round: bool) -> bool {
         if bytes_max == 0 && self.room == Room::Enough {
             return false;
@@ -178,8 +181,9 @@ impl Eviction {
         shortage.exceeded.note(room != Room::Enough, shortage.now_ms);
     }
 
-    /// Evicts keys until no more memory is used than `limits` allow, for a limited time. `free_slice` frees a slice of evicted
-    /// values and returns false if this thread has none left; `anybody_has_garbage` returns whether any thread has some.
+    /// Evicts keys until no more memory is used than `limits` allow, for a limited time. `free_slice` frees a
+    /// slice of evicted values and returns false if this thread has none left; `anybody_has_garbage` returns
+    /// whether any thread has some.
     pub fn evict<V: Visits>(
         &mut self,
         limits: &Limits,
@@ -226,7 +230,8 @@ mod tests {
     use crate::tests::Alone;
 
     const ANY: Policy = Policy { only_volatile: false, rank: Rank::Chance };
-    /// Other tests of this process free shards whose memory does not count, so the sum may be below 0 without this.
+    /// Other tests of this process free shards whose memory does not count, so the sum may be below 0 without
+    /// this.
     const BALLAST_BYTES: usize = 256 << 20;
 
     fn ballast() -> Vec<u8> {

@@ -1,4 +1,5 @@
-//! The best candidates of recent samples, which are better than the best of one sample: Redis' approximation of LRU.
+//! The best candidates of recent samples, which are better than the best of one sample: Redis' approximation
+//! of LRU.
 //!
 //! A candidate is stored by its hash. When its turn comes, it may be gone or have been used.
 
@@ -54,7 +55,8 @@ impl Pool {
         assert!(self.candidates.len() <= POOL_LEN, "the pool is full");
     }
 
-    /// Calls `reach` for candidates, best first, until it returns a result; removes that candidate and returns the result.
+    /// Calls `reach` for candidates, best first, until it returns a result; removes that candidate and
+    /// returns the result.
     pub(super) fn take_best<R>(&mut self, mut reach: impl FnMut(&Candidate) -> Option<R>) -> Option<R> {
         let found =
             self.candidates.iter().enumerate().rev().find_map(|(place, of)| Some((place, reach(of)?)));

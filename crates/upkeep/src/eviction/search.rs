@@ -27,11 +27,11 @@ const TRIES_BY_CHANCE: usize = 4;
 pub(super) enum Step {
     /// A key was evicted.
     Evicted,
-    /// None was found so far.
+    /// No key was found so far.
     Searching,
     /// A shard that is taken may have some.
     Taken,
-    /// There are none.
+    /// No shard has a key to evict.
     Nothing,
 }
 
@@ -96,7 +96,8 @@ impl Search {
         found
     }
 
-    /// Adds some candidates of a shard to the pool. Returns `Searching` if the shard has any, even if none was found yet.
+    /// Adds some candidates of a shard to the pool. Returns `Searching` if the shard has any, even if none
+    /// was found yet.
     fn sample_shard(
         &mut self,
         policy: Policy,

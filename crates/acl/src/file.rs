@@ -55,7 +55,7 @@ fn parse_line(
         let rule = rule.trim_ascii();
         match user.apply(grammar, rule) {
             Ok(()) => {}
-            // What is not known here is no secret.
+            // An unknown rule contains no secret, so the error may show it.
             Err(error @ RuleError::Unknown) => {
                 let before = format!("{place}: Error in applying operation '");
                 errors.extend([before.as_bytes(), rule, format!("': {error}. ").as_bytes()].concat());

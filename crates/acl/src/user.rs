@@ -11,7 +11,7 @@ use crate::selector::Selector;
 /// The most selectors, patterns, passwords and rules about commands that one user may have together.
 const PARTS_MAX: usize = 10_000;
 
-/// What the meaning of rules depends on.
+/// The table and the default that decide what a rule means.
 #[derive(Clone, Copy, Debug)]
 pub struct Grammar<'t> {
     /// The commands that rules may name.

@@ -83,7 +83,7 @@ fn wrong_rules_are_refused() {
     for rule in ["a", "+select|", "%", "%R", "%~a", "%RR~a", "%X~a", "~a\tb", "&a\rb", "(on)", ")"] {
         check_refused(rule, "Syntax error");
     }
-    // What would not be read again as it is written.
+    // Rules that would not be read back as they are written.
     for rule in ["(~a\\))", "(\"~a'b\")", "(\"~a\\\"b\")"] {
         check_refused(rule, "Syntax error");
     }
@@ -117,7 +117,7 @@ fn wrong_rules_are_refused() {
     assert!(made(&many.join(" ")).expect_err("many").ends_with("Too many rules, or too long a rule"));
 }
 
-/// What the user of `rules` may do: `line` is a call.
+/// Checks whether the user of `rules` may run the call `line`.
 #[track_caller]
 fn check(rules: &str, line: &str, expected: Result<(), (Reason, usize)>) {
     let table = table();

@@ -3,8 +3,8 @@
 //! A connection *waits* while it has no request: during its TLS handshake, before its first request, and between
 //! requests. When there are `http-connections-max` connections, the one that has waited longest is closed for the new
 //! one. Connections that have sent no request yet come first, then the other waiting ones, then those that do not read
-//! their answer. So silent, slow or deaf strangers keep nobody out, however many they are. Only if all connections are
-//! busy is the new one refused.
+//! their answer. So silent, slow or unresponsive strangers keep no other client out, however many they are. The new
+//! connection is refused only if all connections are busy.
 //!
 //! Invariant: a connection is counted from [`Connections::admit`] until its [`Place`] is dropped or it is closed in
 //! favour of another.
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-/// A peer that has taken no bytes for so long counts as not reading.
+/// A peer that has taken no bytes for this long counts as not reading.
 const STALL_MIN: Duration = Duration::from_secs(1);
 
 /// See the head of this file.

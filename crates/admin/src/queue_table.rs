@@ -32,7 +32,7 @@ struct Table<'r> {
 struct Total {
     queues: usize,
     depth: u64,
-    /// The age of the oldest element of all; 0 if there is none.
+    /// The age of the oldest element of all; 0 if all queues are empty.
     oldest_ms: u64,
     in_per_s: f64,
     out_per_s: f64,

@@ -117,7 +117,7 @@ async fn accept(state: Rc<State>, listener: std::net::TcpListener) {
             }
         });
         connection.is_served_by(task.abort_handle());
-        // What has come on it is read before the next one may take its place.
+        // Let this connection's task read what has arrived before the next connection may take its place.
         tokio::task::yield_now().await;
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Sample {
     pub(crate) duration_ms: u64,
 }
 
-/// What `LATENCY DOCTOR` computes for an event.
+/// The statistics that `LATENCY DOCTOR` computes for an event.
 pub(crate) struct Analysis {
     pub(crate) mean_ms: u64,
     /// The mean absolute deviation of the samples.

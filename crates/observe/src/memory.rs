@@ -9,7 +9,7 @@ pub struct Memory {
     pub peak_bytes: u64,
     /// Allocated bytes that count against the limit.
     pub counted_bytes: u64,
-    /// What the server needs with or without data, with the threads that are in use.
+    /// The memory that the server needs with or without data, with the threads that are in use.
     pub startup_bytes: u64,
     /// The physical memory of the process.
     pub rss_bytes: u64,
@@ -21,7 +21,7 @@ pub struct Memory {
     pub stream_bytes: u64,
     /// The size of the backlog: how much of the stream is kept although no replica lacks it.
     pub backlog_bytes_max: u64,
-    /// What was written to replicas and not sent.
+    /// Bytes that were written to replicas' outputs and not sent.
     pub replica_output_bytes: u64,
     /// Changes that wait for the journal.
     pub journal_bytes: u64,
@@ -67,7 +67,7 @@ impl Memory {
         self.stream_bytes.min(self.backlog_bytes_max)
     }
 
-    /// What replicas have not received: the stream beyond the backlog, and their output.
+    /// Bytes that replicas have not received: the stream beyond the backlog, and their output.
     pub fn replica_bytes(&self) -> u64 {
         self.stream_bytes - self.backlog_bytes() + self.replica_output_bytes
     }

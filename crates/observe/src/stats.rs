@@ -76,7 +76,7 @@ impl EntryType {
     ];
 }
 
-/// What a client was denied.
+/// The kind of access that a client was denied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Denial {
     /// Authentication.
@@ -385,7 +385,7 @@ impl ThreadStats {
         self.commands.get().map_or(&[], |commands| commands)
     }
 
-    /// The same for counting. Only the owning thread may call this.
+    /// Counters of all commands, for counting. Only the owning thread may call this.
     #[inline]
     pub(crate) fn own_commands(&self) -> &[CommandStats] {
         match self.commands.get() {

@@ -18,7 +18,7 @@ pub(crate) const MODULE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What all subcommands have in common.
+/// The base of all subcommands.
 const SUBCOMMAND: Entry = Entry {
     since: "4.0.0",
     group: Group::Server,

@@ -19,7 +19,7 @@ use command::{CommandError, CommandResult, Group, HostFn, Shape};
 
 pub use crate::node::ClusterNode;
 
-/// What a command asks of the thread that runs it.
+/// The services that a command needs from the thread that runs it.
 pub trait Door {
     /// Whether clients are answered as by a cluster.
     fn is_cluster(&self) -> bool;
@@ -31,7 +31,7 @@ pub trait Door {
 type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
 /// The declaration of a command of this crate.
 pub type Entry = command::Entry<HostFn<dyn Door>>;
-/// What runs a command of this crate.
+/// The function that runs a command of this crate.
 type Run = command::Run<HostFn<dyn Door>>;
 
 /// The commands of this crate.

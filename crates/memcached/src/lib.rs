@@ -51,7 +51,7 @@ pub trait Door {
 pub type Entry = command::Entry<HostFn<dyn Door>>;
 /// A call of one.
 type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
-/// What runs one.
+/// The function that runs a command of this crate.
 type Run = command::Run<HostFn<dyn Door>>;
 
 /// The entry of a verb about the server. Verbs about items have an [`item_entry`] instead.

@@ -45,8 +45,8 @@ fn cas(ctx: &mut Ctx) -> CommandResult {
 
 pub(super) const TOO_LARGE: Entry = Entry { name: "too-large", run: Run::Function(too_large), ..WRITE };
 
-/// A request whose value is too large. If it would have replaced the old value in any case, it deletes that, so that
-/// nobody reads it any more.
+/// Answers a request whose value is too large. If the request would have replaced the old value in any case, this
+/// deletes the old value, so that no client reads it any more.
 fn too_large(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
     if matches!(ctx.args[0], b"set" | b"ms") {
@@ -131,10 +131,10 @@ enum Compared {
 
 fn compare(ctx: &mut Ctx, item: &Item, old: Marks) -> Compared {
     match item.compare {
-        // memcached takes 0 for no number.
+        // memcached ignores the number 0.
         None | Some(0) => Compared::Unasked,
         Some(wanted) if wanted == old.cas => Compared::Same,
-        // A number that nobody has seen is later than all that anybody has.
+        // The item has no number yet: its next number is later than any that a client has seen.
         Some(wanted) if item.may_be_stale && old.cas == 0 && wanted < ctx.store.next_cas(item.key) => {
             Compared::Older
         }

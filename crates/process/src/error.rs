@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 pub struct Error {
-    /// What failed.
+    /// The action that failed.
     pub(crate) what: String,
     /// The reason.
     pub(crate) source: io::Error,

@@ -107,7 +107,7 @@ pub fn open(settings: &Settings) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints an error. If standard error is closed or full, nobody reads it, and the exit status has to do.
+/// Prints an error. If standard error is closed or full, the exit status has to suffice.
 pub fn complain(error: &dyn std::fmt::Display) {
     let _ = io::stderr().write_all(format!("darter: {error}\n").as_bytes());
 }

@@ -60,7 +60,7 @@ pub enum Outcome {
     EndsUnsaved,
     /// The process goes on, because saving failed.
     Failed,
-    /// The process goes on, because somebody aborted the shutdown.
+    /// The process goes on, because the shutdown was aborted.
     Aborted,
 }
 
@@ -78,7 +78,7 @@ pub struct Shutdown<A> {
 }
 
 impl<A> Shutdown<A> {
-    /// The state while nobody has asked for a shutdown.
+    /// The state while no shutdown is requested.
     pub fn new(thread_count: usize) -> Self {
         Shutdown {
             request: Mutex::new(None),
@@ -143,7 +143,7 @@ impl<A> Shutdown<A> {
         Some(self.waits_until_ms.load(Ordering::Relaxed)).filter(|until_ms| *until_ms > 0)
     }
 
-    /// Aborts the shutdown. False if there is none, or it is too late.
+    /// Aborts the shutdown. False if no shutdown was requested, or it is too late.
     pub fn abort(&self) -> bool {
         match &mut *self.request() {
             Some(request) if !request.is_final && !request.is_aborted => {

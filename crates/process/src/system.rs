@@ -1,4 +1,4 @@
-//! What the server asks of the operating system in addition to I/O: limits, signals, resource usage.
+//! The services of the operating system other than I/O: limits, signals, resource usage.
 //!
 //! Each function is a thin, safe shell around one system call, by rustix where possible. Signals are blocked in every
 //! thread, and one thread waits for them. So no system call is ever interrupted, which a crate that installs handlers
@@ -126,7 +126,7 @@ pub fn wait_for_signal() -> Signal {
     }
 }
 
-/// Stops the process (`SIGSTOP`) until somebody continues it. This tells upstart that a service is ready.
+/// Stops the process (`SIGSTOP`) until it is continued. This tells upstart that a service is ready.
 pub(crate) fn stop_oneself() {
     // It cannot fail: the process exists, and may send itself signals.
     let _ = kill_process(getpid(), rustix::process::Signal::STOP);

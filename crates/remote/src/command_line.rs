@@ -19,7 +19,7 @@ const PAUSE_SECONDS_MAX: f64 = 2_592_000.0;
 /// The shortest pause.
 const PAUSE_SECONDS_MIN: f64 = 0.05;
 
-/// What `--queues` has to show.
+/// The arguments of `--queues`.
 #[derive(PartialEq, Debug)]
 pub(crate) struct Task {
     pub(crate) host: String,

@@ -222,7 +222,7 @@ mod tests {
         item_bytes: 1 << 16,
     };
 
-    /// What comes of asking a server for its queues that answers `greeting`, and then `again` for as long as anybody listens.
+    /// Asks for the queues of a server that answers `greeting`, and then `again` until the client hangs up.
     fn ask(greeting: &str, again: &str, limits: &Limits) -> Result<Vec<Value>, Error> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
         let port = listener.local_addr().expect("it is bound").port();

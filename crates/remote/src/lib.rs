@@ -89,7 +89,7 @@ fn show(task: &Task, limits: &Limits) -> Result<(), Error> {
         let screen = Screen::of_standard_output(task.every.is_some());
         let text = table::text(queues, task.db, &screen);
         match write(&screen.page(&text)) {
-            // Whoever reads has seen enough.
+            // The reader of a pipe has seen enough and closed it.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
             written => written.map_err(Error::Output)?,
         }

@@ -214,7 +214,7 @@ impl InParts {
     }
 }
 
-/// What makes an entry of a stream begin a node, and what lets it follow in the last one.
+/// The limits that make an entry of a stream begin a node, and those that let it follow in the last one.
 const NEW_NODE: StreamLimits = StreamLimits { node_bytes_max: 0, node_entries_max: 1 };
 const SAME_NODE: StreamLimits = StreamLimits { node_bytes_max: 0, node_entries_max: 0 };
 

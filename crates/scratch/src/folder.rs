@@ -49,7 +49,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed stays in the temporary directory.
+        // A folder that cannot be removed stays in the temporary directory.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -74,7 +74,7 @@ fn anchors(page: &str) -> Vec<String> {
         .collect()
 }
 
-/// What the links of a page lead to: `](target)`.
+/// The targets of a page's links: `](target)`.
 fn links(page: &str) -> impl Iterator<Item = &str> {
     prose(page).flat_map(|line| line.split("](").skip(1)).filter_map(|rest| rest.split(')').next())
 }
@@ -92,7 +92,7 @@ fn joined(folder: &Path, path: &str) -> PathBuf {
     joined
 }
 
-/// What stands between backticks on a page, the first word of each.
+/// The texts between backticks on a page, the first word of each.
 fn quoted(page: &str) -> Vec<String> {
     // Joined, because a pair of backticks may span two lines.
     let text = prose(page).collect::<Vec<_>>().join("\n");

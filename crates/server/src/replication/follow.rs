@@ -41,7 +41,7 @@ struct Host<'a> {
     thread: &'a mut Thread,
     /// The output to the primary, while the link is served.
     out: Option<&'a mut Output>,
-    /// Replies, which nobody reads.
+    /// Replies, which are not read.
     replies: Output,
     /// The client for whom commands run, if this is not the thread of the link.
     client: Option<Client>,
@@ -109,7 +109,7 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
             if change == RoleChange::Demoted {
                 unblock_all(thread);
             }
-            // What the thread holds from now on waits for no replicas, as long as this is its role.
+            // Output that the thread holds from now on does not wait for replicas while it has this role.
             let lost = thread.host.shared.journal.synced.settle(usize::from(thread.host.id), role);
             thread.host.driver.lose(lost);
         }

@@ -131,7 +131,7 @@ fn begin_sync(thread: &mut Thread, content: Content) {
     }
 }
 
-/// What the first thread does for replicas every second.
+/// Does the first thread's work for replicas, once a second.
 pub(crate) fn look_after_replicas(thread: &mut Thread) {
     let (shared, now_ms) = (thread.host.shared, thread.host.now_ms);
     let settings = &shared.settings;

@@ -68,7 +68,7 @@ fn fill(client: &mut Client) {
     check(client, "SELECT 0", "OK");
 }
 
-/// What comes as one transaction, as the effects of a script, and as a library.
+/// Writes a transaction, the effects of a script, and a library.
 fn fill_more(client: &mut Client) {
     for line in ["MULTI", "SET from-a-transaction 1", "SELECT 3", "SADD elsewhere a b", "EXEC", "SELECT 0"] {
         client.call(line);
@@ -138,7 +138,7 @@ fn what_redis_left_is_there() {
         let server = import(&scratch);
         assert_eq!(state(&mut server.client()), expected);
         stop(server);
-        // From now on nobody has to say anything, and nothing is imported again.
+        // From now on no option is needed, and nothing is imported again.
         for more in [&[][..], &["--import-aof", "yes"], &["--import-aof", "no"]] {
             let server = start(&scratch, more).unwrap_or_else(|log| panic!("{log}"));
             assert_eq!(state(&mut server.client()), expected);
@@ -189,7 +189,7 @@ fn jobs(client: &mut Client) -> Vec<String> {
     }
 }
 
-/// Who runs on the directory for a while.
+/// The server that runs on the directory for a while.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Turn {
     /// Redis with an append-only file.
@@ -203,7 +203,7 @@ enum Turn {
     Kept,
 }
 
-/// How somebody starts Darter.
+/// The way in which a user starts Darter.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Habit {
     /// Without options, and then as the error says.
@@ -361,7 +361,7 @@ fn no_order_of_starts_and_stops_loses_a_job() {
     }
 }
 
-/// What a server holds that imports these commands.
+/// The replies of a server that has imported these commands.
 fn imported(test: &str, commands: &[&str], asked: &[(&str, &str)]) {
     let scratch = Scratch::new(test);
     let words = |line: &&str| {

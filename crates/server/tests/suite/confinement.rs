@@ -1,4 +1,4 @@
-//! What the surroundings of a server forbid or limit: system calls, processors, processor time.
+//! A server whose surroundings forbid or limit something: system calls, processors, processor time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -107,7 +107,7 @@ fn the_system_calls_that_a_unit_file_forbids_are_not_made() {
     }
 }
 
-/// What `/proc` says of each thread that serves: the processors that it may run on.
+/// The processors that `/proc` shows for each thread that serves.
 fn processors_of_threads(server: &Server) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{}/task", server.process_id())).expect("it runs");
     let mut found = Vec::new();
@@ -161,7 +161,7 @@ fn the_kernel_places_the_threads_unless_told_otherwise() {
     let mut pinned = processors_of_threads(&server);
     pinned.sort_by_key(|cpu| cpu.parse::<usize>().expect("one processor"));
     assert_eq!(pinned, each.iter().map(usize::to_string).collect::<Vec<_>>());
-    // A count that nobody gave goes by the list, too.
+    // A number of threads that is not set follows the list, too.
     let server = Server::darter(&["--server_cpulist", &last]).unwrap();
     assert_eq!(server.client().info("server", "threads"), "1");
 }

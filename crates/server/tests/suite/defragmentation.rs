@@ -4,7 +4,7 @@
 use blackbox::{Client, Scratch, Server, check, eventually};
 use ds::random::Random;
 
-/// One in so many is left.
+/// One key in this many is left.
 const LEFT: u64 = 10;
 /// Requests that are sent at once.
 const PIPELINE: usize = 500;
@@ -88,7 +88,7 @@ fn unused(client: &mut Client) -> u64 {
     client.info("memory", "allocator_frag_bytes").parse().expect("a number")
 }
 
-/// Makes so many of a kind, and deletes most of them.
+/// Makes `kind.count` of a kind, and deletes most of them.
 fn scatter(client: &mut Client, kind: &Kind) {
     let text = "t".repeat(50);
     call_all(client, (0..kind.count).map(|number| (kind.make)(number, &text)));

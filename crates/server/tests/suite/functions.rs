@@ -112,7 +112,7 @@ fn a_library_that_does_not_come_to_an_end_is_refused() {
     let code = b"#!lua name=a\nredis.register_function('f', function() end) while true do end";
     let error = "(error) ERR Error registering functions: ERR FUNCTION LOAD timeout";
     assert_eq!(call(&mut client, &[b"FUNCTION", b"LOAD", code]).to_string(), error);
-    // The same in a payload.
+    // A library in a payload is refused with the same error.
     let mut payload = rdb::Encoder::new(Vec::new(), false);
     payload.function(code).unwrap();
     let mut payload = payload.finish().unwrap();
@@ -183,7 +183,7 @@ fn libraries_are_saved_and_loaded() {
         check(&mut client, "FUNCTION LIST WITHCODE", &listed);
         check(&mut client, "FCALL version 0", "(integer) 7");
     }
-    // What the snapshot has takes the place of what there is.
+    // The libraries of the snapshot replace the present ones.
     check(&mut client, "FUNCTION DELETE version", "OK");
     load(&mut client, &version(8).replace("name=version", "name=later"));
     check(&mut client, "DEBUG RELOAD NOSAVE", "OK");

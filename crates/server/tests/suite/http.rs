@@ -16,7 +16,7 @@ fn page(method: &str, host: &str) -> String {
     format!("{head}Content-Length: {}\r\n\r\n{BODY}", BODY.len())
 }
 
-/// What comes back until the connection ends.
+/// The answer up to the end of the connection.
 #[track_caller]
 fn answer(port: u16, request: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
@@ -164,7 +164,7 @@ fn a_page_runs_no_command_of_memcached() {
 
 #[test]
 fn curl_gets_no_reply() {
-    /// What curl ends with where a server says nothing, resets the connection, or says something that is no HTTP.
+    /// The exit codes of curl if a server sends nothing, resets the connection, or sends something other than HTTP.
     const NOTHING_RECEIVED: [i32; 3] = [1, 52, 56];
     let port = free_port().expect("some port is free");
     let server = Server::start(2, "auto", &["--memcached-port", &port.to_string()]);

@@ -124,7 +124,7 @@ fn what_it_reported_survives_the_server() {
     server.wait();
     let server = Server::darter(&options).expect("it starts again");
     let mut client = server.client();
-    // Somebody beats who has waited for the server; what nobody heard of has a while to do so.
+    // A process that waited for the server sends a heartbeat. Processes not heard of yet have a while to send one.
     beat(&mut client, "h:2:b", None);
     eventually("the job is somewhere", || {
         client.show("LLEN queue:q") == "(integer) 1" || client.show("EXISTS h:1:a:work") == "(integer) 1"

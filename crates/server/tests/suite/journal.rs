@@ -120,7 +120,7 @@ fn waitaof_waits_for_the_disk() {
     check(&mut client, "WAITAOF 1 0 0", "QUEUED");
     let [set, waited] = ["OK", &not_yet.replace('\n', "\n   ")];
     check(&mut client, "EXEC", &format!("1) {set}\n2) {waited}"));
-    // What came before it in a transaction is not torn off by it.
+    // It does not separate the commands before it from its transaction.
     for (line, reply) in [("MULTI", "OK"), ("SET b 1", "QUEUED"), ("WAITAOF 0 0 0", "QUEUED")] {
         check(&mut client, line, reply);
     }

@@ -17,7 +17,7 @@ const POLICIES: [&str; 7] = [
     "volatile-random",
     "volatile-ttl",
 ];
-/// What the question how much is used takes itself.
+/// The memory that reading the figure takes itself.
 const SLACK: u64 = 64 * 1024;
 /// Requests that are sent at once.
 const PIPELINE: usize = 200;
@@ -41,7 +41,7 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// What counts against the limit.
+/// The bytes that count against the limit.
 fn used(client: &mut Client) -> u64 {
     let memory = blackbox::text(&client.call("INFO memory"));
     let field = |name: &str| -> u64 {
@@ -163,7 +163,7 @@ fn whoever_cares_for_a_key_hears_that_it_was_evicted() {
         check(watcher, "SET a 1", "QUEUED");
         check(watcher, "EXEC", "(nil)");
         assert_eq!(number(client, "stats", "evicted_keys"), 1);
-        // Who waits is served as ever.
+        // A waiting client is served as usual.
         watcher.send("BLPOP list 0");
         eventually("it waits", || client.info("clients", "blocked_clients") == "1");
         check(client, "RPUSH list v", "(integer) 1");
@@ -344,8 +344,8 @@ fn the_largest_clients_go_when_all_are_too_large() {
     });
 }
 
-/// What it cannot know is how well the allocator fills its pages: some bytes of each record. Besides, the kernel may take pages of
-/// an idle process away.
+/// Darter cannot know how well the allocator fills its pages: some bytes of each record. Besides, the kernel may take
+/// pages of an idle process away.
 #[test]
 fn what_is_reported_is_what_the_process_grew_by() {
     const COUNT: u64 = 400_000;

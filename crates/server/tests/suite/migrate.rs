@@ -52,7 +52,7 @@ fn keys_of_every_type_go_to_another_server_and_come_back() {
     }
 }
 
-/// What `XINFO GROUPS` of the group in [`KEYS`] shows.
+/// The reply of `XINFO GROUPS` about the group in [`KEYS`].
 fn ours_groups(darter: &Server) -> String {
     let client = &mut darter.client();
     client.call("XADD groups 1-1 f v");
@@ -178,7 +178,7 @@ fn others_are_served_meanwhile_and_what_they_change_is_sent_again() {
     for expected in ["[SELECT 0]", "[RESTORE a 0", "[RESTORE b 0", "[RESTORE c 0"] {
         expect_request(&mut first, expected);
     }
-    // The keys are held by nobody.
+    // The keys are not held meanwhile.
     check(other, "APPEND a x", "(integer) 2");
     check(other, "DEL b", "(integer) 1");
     first.stream().write_all(b"+OK\r\n+OK\r\n+OK\r\n+OK\r\n").expect("it listens");

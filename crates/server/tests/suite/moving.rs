@@ -1,4 +1,4 @@
-//! Connections go from thread to thread while their clients use them, and nobody notices.
+//! Connections move from thread to thread while their clients use them, without a visible effect.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -74,7 +74,7 @@ fn place(mover: &mut Client, client: &mut Client, thread: usize) {
     }
 }
 
-/// Waits until connections have moved so many times.
+/// Waits until connections have moved `count` times.
 fn await_moves(client: &mut Client, count: u64) {
     eventually("the connection moves", || moved(client) >= count);
 }

@@ -118,7 +118,7 @@ fn a_place_for_the_socket_that_does_not_do_is_named() {
     let server = Server::start(1, "auto", &["--unixsocket", &live]);
     check(&[], &live, "another process uses this socket");
     assert_eq!(ask(&mut server.client(), &["PING"]), "+PONG");
-    // Who owns a directory may still not write to it, unless he may do everything.
+    // The owner of a directory may lack the permission to write to it, unless the process has that capability.
     let (folder, path) = (scratch.path("folder"), scratch.path("folder/socket"));
     std::fs::create_dir(&folder).unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o555)).unwrap();

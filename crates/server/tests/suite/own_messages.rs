@@ -1,4 +1,4 @@
-//! What a client tells itself: messages that it publishes on its own channels, and changes of keys that it tracks. Each
+//! Messages that a client causes for itself: it publishes on its own channels, or changes keys that it tracks. Each
 //! comes right after the reply to the command that caused it, and before the reply to the next one of the pipeline.
 
 use blackbox::{Client, Server, check, on_each_server, text};

@@ -14,7 +14,7 @@ use ds::random::Random;
 const LIBRARY: &str = "#!lua name=lib\\nredis.register_function('answer', function() return 42 end)";
 const SHUTDOWN: &str = "SHUTDOWN SAVE";
 
-/// A server of so many threads with its snapshot in `scratch`, which must exist for as long.
+/// Starts a server with this many threads and its snapshot in `scratch`, which must outlive the server.
 fn start(scratch: &Scratch, threads: usize, more: &[&str]) -> Server {
     let directory = scratch.path("");
     let own = ["--dir", &directory, "--dbfilename", "dump.rdb", "--snapshot-format", "darter"];
@@ -206,7 +206,7 @@ fn a_server_killed_while_it_saves_leaves_a_whole_snapshot() {
     assert!(killed_count > 0);
 }
 
-/// What the server says that does not start with the files as they are.
+/// The error of a server that does not start with the files as they are.
 fn refused(scratch: &Scratch) -> String {
     match Server::darter(&["--dir", &scratch.path(""), "--dbfilename", "dump.rdb", "--proactor-threads=3"]) {
         Err(StartError::Failed { log, .. }) => log,

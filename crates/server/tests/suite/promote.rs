@@ -9,7 +9,7 @@ fn job(jid: &str, queue: &str) -> String {
     format!(r#"{{"class":"A","args":[],"jid":"{jid}","queue":"{queue}"}}"#)
 }
 
-/// Seconds since 1970, as Sidekiq writes them, so many ms from now.
+/// The time `ms` from now in seconds since 1970, as Sidekiq writes it.
 fn seconds_in(ms: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
     format!("{:.4}", (now + Duration::from_millis(ms)).as_secs_f64())
@@ -91,7 +91,7 @@ fn survive_crashes(set: &str, promoting: &[&str], begin: &str) {
         client.receive();
     }
     let exists = format!("EXISTS {set}");
-    // What is said survives the crash.
+    // The rule that `begin` states survives the crash.
     client.send(begin);
     client.receive();
     let mut unfinished = 0;

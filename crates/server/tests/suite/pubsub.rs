@@ -251,7 +251,7 @@ fn events_come_in_the_order_of_the_changes() {
         let mut subscribers = [server.client(), server.client()];
         subscribers[0].call("PSUBSCRIBE __keyspace@0__:k");
         subscribers[1].call("PSUBSCRIBE __keyevent@0__:*");
-        // Whoever finds no key makes one, and whoever finds one deletes it, whatever the thread.
+        // Each client makes the key if it does not exist and deletes it if it does, on whichever thread.
         let count = 500;
         for client in &mut clients {
             let bytes = "SET k v NX\r\nDEL k\r\n".repeat(count);

@@ -65,7 +65,7 @@ fn while_they_wait() {
             };
             check_state(server, witness, prepare, |witness| is_field(witness, "blocked_clients", CLIENTS));
         }
-        // What is pushed now has nobody to go to.
+        // A client that waited is gone, so an element pushed now stays.
         let (mut pusher, mut waiter) = (server.client(), server.client());
         let id = waiter.id();
         waiter.send("BRPOP k1 k2 0");

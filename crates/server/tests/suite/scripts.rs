@@ -40,7 +40,7 @@ const RING: &str = "local token = redis.call('RPOP', KEYS[1]) if not token then 
 /// Moves money, and declares nothing.
 const BANK: &str = "redis.call('DECRBY', 'bank:' .. ARGV[1], ARGV[3]) redis.call('INCRBY', 'bank:' .. ARGV[2], ARGV[3]) return 1";
 
-/// What a client sends in one go: the numbers make all clients differ.
+/// The requests that a client sends in one go. The numbers make all clients differ.
 fn requests(client: usize, round: usize) -> Vec<Vec<String>> {
     let words = |line: &[&str]| line.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
     (0..PIPELINE)

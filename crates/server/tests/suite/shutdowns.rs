@@ -22,7 +22,7 @@ fn spoil_saving(scratch: &Scratch, server: &Server) -> String {
     path
 }
 
-/// A pipe there: saving takes until somebody reads it, and fails then.
+/// Puts a pipe in the place of the snapshot: saving waits until the pipe is read, and fails then.
 fn stall_saving(scratch: &Scratch, server: &Server) -> String {
     let path = scratch.path(&format!("temp-{}.rdb", server.process_id()));
     let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo runs");
@@ -129,7 +129,7 @@ fn a_server_that_cannot_save_goes_on_serving() {
     assert_eq!(client.show("GET k"), "\"v\"");
     assert_eq!(client.show("SHUTDOWN"), "(error) ERR Errors trying to SHUTDOWN. Check logs.");
     assert_eq!(client.show("SET k w"), "OK");
-    // Whoever forces it loses what was not saved; whoever repairs it does not.
+    // FORCE loses the data that was not saved. Repairing the folder loses nothing.
     let others = Scratch::new("forced");
     let mut forced = start(&others, &[]);
     spoil_saving(&others, &forced);

@@ -38,16 +38,16 @@ fn a_script_that_loops_is_killed() {
         let mut early = client(server);
         check(&mut early, "SET kept here", "OK");
         let (mut caller, mut witness) = start_slow(server, LOOP);
-        // What the caller sends meanwhile waits.
+        // The caller's next request waits.
         caller.send("GET kept");
-        // Those who come now are served, after their password.
+        // Clients that connect now are served, after their password.
         let mut late = server.client();
         check(&mut late, "SCRIPT KILL", "(error) NOAUTH Authentication required.");
         check(&mut late, "SHUTDOWN NOSAVE", "(error) NOAUTH Authentication required.");
         assert!(late.show("HELLO 3 AUTH default p").contains("\"server\""));
         check(&mut late, "MULTI", "OK");
         check(&mut late, "DISCARD", "OK");
-        // Whatever needs the script's shards, or its thread.
+        // Commands that need the script's shards, or its thread, are refused.
         for line in ["MSET {k}b 1 z 2", "EVAL \"return 1\" 1 {k}b", "WATCH {k}b", "FLUSHALL", "CLIENT LIST"] {
             check(&mut late, line, BUSY);
         }
@@ -228,7 +228,7 @@ fn floods_wait_while_a_script_loops() {
         caller.send(LOOP);
         eventually("busy", || witness.show("GET {k}b") == BUSY);
         let before_bytes = server.resident_bytes();
-        // The caller, somebody who does not read what he is told, and one whose request is too long.
+        // The caller, a client that does not read its replies, and one whose request is too long.
         for client in [&mut caller, &mut flooder] {
             client.stream().set_nonblocking(true).unwrap();
             let (chunk, mut sent_bytes) = (b"PING\r\n".repeat(10_000), 0);

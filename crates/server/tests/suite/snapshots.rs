@@ -16,7 +16,7 @@ use resp::Value;
 const DATABASES: [&str; 2] = ["0", "9"];
 const LIBRARY: &str = "#!lua name=lib\\nredis.register_function('answer', function() return 42 end)";
 
-/// A server of so many threads with its snapshot in `scratch`, which must exist for as long.
+/// Starts a server with this many threads and its snapshot in `scratch`, which must outlive the server.
 fn start(scratch: &Scratch, threads: usize, more: &[&str]) -> Server {
     let directory = scratch.path("");
     let options = [&["--dir", &directory, "--dbfilename", "dump.rdb"], more].concat();
@@ -133,7 +133,7 @@ fn redis_loads_our_snapshots_and_we_load_theirs() {
     }
 }
 
-/// What newer versions of Redis have encodings for.
+/// Values for which newer versions of Redis have other encodings.
 #[test]
 fn newer_versions_are_written_if_wanted() {
     for (version, saves, active) in
@@ -201,7 +201,7 @@ fn how_much_keys_are_used_is_saved_where_it_counts() {
     }
 }
 
-/// A key whose time is over, a list without elements, and things that nobody knows; no checksum.
+/// The file has a key that has expired, a list without elements, and entries of unknown kinds; it has no checksum.
 #[test]
 fn what_cannot_be_kept_is_left_out() {
     let scratch = Scratch::new("left-out");
@@ -498,7 +498,7 @@ fn debug_reload_gives_back_the_same_data() {
     assert_eq!(state(&mut client), before);
     check(&mut other, "MULTI", "OK");
     check(&mut other, "EXEC", "(nil)");
-    // Somebody who waits for a key that comes with the file is served.
+    // A client that waits for a key is served when the key comes with the file.
     check(&mut client, "RPUSH queue job", "(integer) 1");
     check(&mut client, "SAVE", "OK");
     check(&mut client, "FLUSHALL", "OK");

@@ -3,7 +3,7 @@
 use blackbox::{Client, check, eventually, on_each_server, text};
 use resp::Value;
 
-/// What a client is told next: the words of a push or of a message, keys in brackets.
+/// The next message to a client: the words of a push or of a message, keys in brackets.
 #[track_caller]
 fn told(client: &mut Client) -> String {
     let value = client.receive();
@@ -51,7 +51,7 @@ fn readers_are_told_of_the_first_change() {
         check(reader, "GET k0", "\"3\"");
         check(writer, "DEL k0", "(integer) 1");
         assert_eq!(told(reader), "invalidate [k0]");
-        // What is written was not read, and what a script reads was.
+        // A write is not a read, but a script's read is one.
         check(reader, "SET written 1", "OK");
         check(writer, "SET written 2", "OK");
         silent(reader);

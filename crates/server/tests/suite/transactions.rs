@@ -6,7 +6,7 @@ use resp::Value;
 /// More than the machine has processors.
 const THREADS: usize = 9;
 
-/// What EXEC replies to these commands.
+/// The replies of EXEC to these commands.
 fn exec(client: &mut Client, lines: &[&str]) -> Vec<Value> {
     check(client, "MULTI", "OK");
     lines.iter().for_each(|line| check(client, line, "QUEUED"));
@@ -47,7 +47,7 @@ fn swapping_in_what_has_expired_is_no_change() {
     on_each_server(|server| {
         let (client, other) = (&mut server.client(), &mut server.client());
         check(client, "DEBUG SET-ACTIVE-EXPIRE 0", "OK");
-        // What the databases have, and whether the transaction runs after they were swapped.
+        // The keys of both databases, and whether the transaction runs after they were swapped.
         for (here, there, runs) in
             [("", "PX 1", true), ("PX 1", "PX 1", true), ("PX 1", "", false), ("", "", false)]
         {
@@ -158,7 +158,8 @@ fn a_transaction_is_complete_though_its_client_hangs_up() {
         for line in ["MULTI", "CLIENT LIST", "CLIENT UNPAUSE", &format!("CLIENT KILL ID {id}"), "EXEC"] {
             client.send(line);
         }
-        // The commands have come: what has not when the connection is reset, also by replies that nobody reads, is not executed.
+        // Wait until the server has all commands: those still on the way when the connection is reset are not
+        // executed.
         (0..4).for_each(|_| drop(client.receive()));
         if round % 2 == 0 {
             client.reset();

@@ -93,7 +93,7 @@ fn clients_of_removed_users_are_disconnected() {
         assert_eq!(stays.receive().to_string(), "(integer) 1");
         stays.expect_end();
         check(admin, "EXISTS late", "(integer) 0");
-        // A new user of the same name is somebody else.
+        // A new user of the same name is a different user.
         set(admin, "x on nopass +ping");
         let old = &mut client_of(server, "x");
         admin.send_bytes(b"ACL DELUSER x\r\nACL SETUSER x on nopass +ping\r\n");
@@ -153,7 +153,7 @@ fn who_waits_for_what_is_forbidden_now_is_told() {
         assert_eq!(clients[1].receive().to_string(), "1) \"b\"\n2) \"1\"");
         check(admin, "LLEN a", "(integer) 1");
         check(&mut clients[0], "LPUSH b 2", "(integer) 1");
-        // What comes right behind the change is not for whoever waits.
+        // An element pushed right after the change is not given to the waiting client.
         for _ in 0..20 {
             set(admin, "x ~c");
             clients[0].send("BLPOP c 0");
@@ -337,7 +337,7 @@ fn users_are_shown_and_found_among_clients() {
         "MIGRATE 127.0.0.1 1 none 0 100 COPY AUTH2 secret secret",
         "CONFIG SET primaryauth secret",
         "CONFIG SET masteruser secret",
-        // Slips of the pen, and what somebody else could do.
+        // Misspelt settings, and commands that another user could run.
         "CONFIG SET requirepas secret",
         "ACL DRYRUN x AUTH secret",
     ] {
@@ -365,7 +365,7 @@ fn the_password_of_the_default_user_is_a_setting() {
     check(admin, "PING", "PONG");
     check(client, "AUTH default one", wrong);
     check(client, "AUTH default two", "OK");
-    // Whoever has not authenticated is served when there is no need to any more, and not when there is again.
+    // A client that has not authenticated is served once no password is needed, and not when one is needed again.
     let late = &mut server.client();
     check(late, "PING", no_auth);
     check(admin, "CONFIG SET requirepass \"\"", "OK");

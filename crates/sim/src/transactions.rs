@@ -129,7 +129,7 @@ impl Pending {
         }
     }
 
-    /// What the replies say: one transaction per read of a watched key, and at the end the whole.
+    /// The transactions that the replies show: one per read of a watched key, and at the end the whole.
     fn outcomes(&self) -> Vec<Vec<Access>> {
         let mut replies = self.replies.clone();
         let last = replies.pop().expect("there is at least one reply");

@@ -180,7 +180,7 @@ impl Shop {
     }
 }
 
-/// What workers do.
+/// The acts of workers.
 impl Shop {
     fn act(&mut self, number: usize, worker: &mut Worker) {
         let acts = !self.is_quiet && self.world.now_ns() >= worker.acts_ns;
@@ -320,7 +320,7 @@ impl Shop {
     }
 }
 
-/// What happens to servers.
+/// The events of servers.
 impl Shop {
     fn replicas(&self) -> Vec<usize> {
         (0..self.count).filter(|number| *number != self.primary).collect()
@@ -479,7 +479,7 @@ impl Shop {
     }
 }
 
-/// What the server has.
+/// The checks of a server's data.
 impl Shop {
     /// All keys of a queue at one moment: each job is in one state, and counts are right.
     fn inspect(&mut self, queue: &str) {
@@ -537,7 +537,7 @@ impl Shop {
         assert!(active.len() <= most, "{queue} has {} active jobs, not {most}", active.len());
     }
 
-    /// What is there when no lease and no delay goes on.
+    /// The jobs that are left when no lease and no delay is running.
     fn left(&mut self) -> Left {
         assert_eq!(self.of_primary("CRON DEL ticks tick"), Value::Int(1));
         for (queue, _) in LIMITS {

@@ -34,7 +34,7 @@ const MESSAGE: usize = 6;
 /// The kinds that count as operations. Messages do not: the server sends them unasked.
 const RATE: &[usize] = &[PUSH, FETCH, FEED, PUBLISH, EXISTS, VISITOR];
 
-/// What precedes the send time in a message.
+/// The text before the send time in a message.
 const SENT: &str = r#""sent":"#;
 /// Number of followers whose feeds one pipeline writes.
 const FOLLOWERS: u64 = 10;

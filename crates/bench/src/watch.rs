@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 /// A server that does not answer within this time is not asked again.
 const INFO_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Memory at one moment. What is unknown is absent.
+/// Memory at one moment. Unknown figures are absent.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Memory {
     pub(crate) seconds: f64,

@@ -485,7 +485,7 @@ impl Filling<'_, '_> {
             return count;
         }
         if self.group == Group::Stream && arg.kind == ArgKind::Key {
-            // The same number of ids follows.
+            // As many ids as keys follow.
             let count = 1 + self.generator.random.below(3);
             self.numkeys = Some(count);
             return count;

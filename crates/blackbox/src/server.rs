@@ -295,7 +295,7 @@ impl Drop for Server {
         if std::thread::panicking() {
             eprintln!("--- the log of {}\n{}\n---", self.name, self.log_end());
         }
-        // It may have ended by itself. Then there is nothing to kill, and nobody to report the error to.
+        // The server may have ended by itself. Then there is nothing to kill, and the error is of no use.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

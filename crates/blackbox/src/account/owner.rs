@@ -28,7 +28,7 @@ pub struct Owner {
     pub planner: Planner,
     /// The contents of its keys at the start.
     base: Model,
-    /// What it has done since.
+    /// Its steps since the start.
     pub history: Vec<(Step, Span)>,
 }
 

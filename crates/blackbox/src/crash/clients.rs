@@ -31,7 +31,7 @@ const RAISE_SCRIPT: &str = "local n = redis.call('INCR', KEYS[1]) redis.call('PU
 /// How long a listener waits before it checks whether it has to stop.
 const LISTEN_MAX: Duration = Duration::from_millis(200);
 
-/// What all clients share.
+/// The environment that all clients share.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
     /// The server's port.

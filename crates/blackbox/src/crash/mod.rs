@@ -47,7 +47,7 @@ const HANG_MS: (u64, u64) = (1_500, 2_000);
 /// takes a tenth of a second (`journal-pending-ms`); the rest is for clients that get no core.
 const HANG_ACKNOWLEDGED_MS_MAX: u64 = 1_000;
 
-/// What to test.
+/// The server to test, and the conditions.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// The program with its options. Its port and its folder are added.
@@ -56,11 +56,11 @@ pub struct Trial {
     pub folder: PathBuf,
     /// Seed of the random choices.
     pub seed: u64,
-    /// What it acknowledged within this time before it was killed may be lost.
+    /// Changes that the server acknowledged within this time before the kill may be lost.
     pub tolerance: Duration,
 }
 
-/// What went wrong.
+/// The reason why a trial failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// It did not keep its promise.
@@ -194,7 +194,7 @@ impl Crashes {
     }
 }
 
-/// Stops the thread that writes the journal; `None`: the server has no such thread, or this system allows nobody to stop it.
+/// Stops the thread that writes the journal; `None`: the server has no such thread, or this system does not allow it.
 fn halt_log(server: &Server) -> Option<Halt> {
     Halt::thread(server.process_id(), LOG_THREAD).ok().flatten()
 }

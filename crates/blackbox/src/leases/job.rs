@@ -1,4 +1,4 @@
-//! What a history says of one job.
+//! The calls of a history that concern one job, and the faults that they show.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Give<'h> {
     lease: Moment,
 }
 
-/// What was said of it.
+/// A call about the job other than its put and its takes.
 #[derive(Clone, Copy, Debug)]
 struct Said {
     what: About,
@@ -97,7 +97,7 @@ impl Job<'_> {
         dones.filter_map(|said| said.answered)
     }
 
-    /// When somebody said that it is done, and may have been heeded.
+    /// When the job may have been done at the earliest: a worker sent JOB.DONE then, and may have been heeded.
     pub(super) fn ends_at_the_earliest(&self) -> Option<Moment> {
         let dones = self.said.iter().filter(|said| said.what == About::Done && said.may_count());
         dones.map(|said| said.sent).min()
@@ -107,7 +107,7 @@ impl Job<'_> {
         self.said.iter().any(|said| said.what == About::Retry && said.may_count())
     }
 
-    /// Its first attempt, as somebody got it first.
+    /// The give of its first attempt.
     pub(super) fn first_give(&self) -> Option<&Give<'_>> {
         self.gives.first().filter(|give| give.attempt == 1)
     }
@@ -122,7 +122,7 @@ impl Job<'_> {
             None if is_left => Moment::MAX,
             None => return None,
         };
-        // Somebody may have got it and not heard of it.
+        // A worker may have got the job without the reply reaching it.
         let has_taken = |call: &&Call| {
             let takes = matches!(&call.deed, Deed::Take { queues, .. } if queues.contains(queue));
             takes && call.sent < to
@@ -185,7 +185,7 @@ impl Job<'_> {
         complaints
     }
 
-    /// Attempts that were given twice though nobody had given them back, nor began anew.
+    /// Attempts that were given twice although no call gave them back or began the attempts again.
     fn repetitions(&self, id: &str) -> Vec<String> {
         let mut complaints = Vec::new();
         for pair in self.gives.windows(2) {
@@ -219,7 +219,7 @@ impl Job<'_> {
         complaints
     }
 
-    /// The same where numbers do not say which attempt was first.
+    /// Leases that overlap, where numbers do not say which attempt was first.
     fn overlaps(&self, id: &str, rules: &Rules) -> Vec<String> {
         let mut complaints = Vec::new();
         for (index, one) in self.gives.iter().enumerate() {
@@ -245,7 +245,7 @@ impl Job<'_> {
         complaints
     }
 
-    /// Answers that somebody did not have it who did.
+    /// Refusals of calls by a worker that held the job.
     fn refusals(&self, id: &str, rules: &Rules) -> Option<String> {
         let refused = |said: &&Said| !said.was_active && said.what != About::Retry;
         self.said.iter().filter(refused).find_map(|said| {

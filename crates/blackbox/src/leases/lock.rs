@@ -1,4 +1,4 @@
-//! What a history says of locks: which jobs have them when.
+//! The locks in a history: which jobs have them when.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ impl Put<'_> {
     }
 }
 
-/// What is wrong with them. Jobs with a lock are none that expire.
+/// The faults of the locks. Jobs with a lock never expire.
 pub(super) fn complaints(history: &[Call], jobs: &BTreeMap<&str, Job<'_>>, rules: &Rules) -> Vec<String> {
     let mut puts: BTreeMap<(&str, &str), Vec<Put<'_>>> = BTreeMap::new();
     for call in history {
@@ -53,7 +53,7 @@ pub(super) fn complaints(history: &[Call], jobs: &BTreeMap<&str, Job<'_>>, rules
     puts.values().flat_map(|puts| of_lock(puts, jobs, rules)).collect()
 }
 
-/// The same of one lock.
+/// The faults of one lock.
 fn of_lock(puts: &[Put<'_>], jobs: &BTreeMap<&str, Job<'_>>, rules: &Rules) -> Vec<String> {
     let mut complaints = Vec::new();
     let got = || puts.iter().filter(|put| put.holder.is_none());

@@ -1,4 +1,4 @@
-//! The server that workers use, what becomes of it, and what has the data then.
+//! The server that workers use: it is killed or replaced, and its data survives in its journal or on its replica.
 
 use std::path::PathBuf;
 use std::thread;
@@ -13,7 +13,7 @@ use crate::client::{PATIENCE, text};
 use crate::crash::{End, Failure};
 use crate::server::{Server, StartError};
 
-/// What has the data when a server is killed.
+/// The place in which the data survives when a server is killed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Survivor {
     /// Its journal. It starts again.
@@ -50,7 +50,7 @@ pub(super) fn say(socket: &mut Socket, line: &str) -> Result<Value, End> {
     heard(socket, &line.split(' ').collect::<Vec<_>>())
 }
 
-/// The same on a connection of its own.
+/// Sends a request on a connection of its own.
 fn order(server: &Server, line: &str) -> Result<Value, Failure> {
     say(&mut server.connect()?, line).map_err(broken)
 }

@@ -37,18 +37,18 @@ const TICK: &str = "tick-";
 /// A queue with as many jobs gets no more.
 const QUEUE_LONG: i64 = 200;
 
-/// What is tried.
+/// The plan of a trial.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The program and its options; where it listens and its folder are added.
     pub server: Vec<String>,
     /// Where it keeps its data; empty at first.
     pub folder: PathBuf,
-    /// What is drawn from.
+    /// The seed of the random choices.
     pub seed: u64,
     /// How many workers there are.
     pub workers: usize,
-    /// What has the data when the server is killed.
+    /// The place in which the data survives when the server is killed.
     pub survivor: Survivor,
 }
 
@@ -60,7 +60,7 @@ pub struct Lives {
     timeline: Timeline,
     servers: Servers,
     next_job: AtomicU64,
-    /// What was said and heard so far.
+    /// The calls and replies so far.
     pub history: Vec<Call>,
     /// How often it was killed, or replaced by its replica.
     pub events: u64,
@@ -256,7 +256,7 @@ impl Lives {
         if complaints.is_empty() { Ok(()) } else { Err(Failure::Broken(complaints)) }
     }
 
-    /// What is there when no lease and no delay goes on.
+    /// The jobs that are left when no lease and no delay is running.
     fn left(&mut self, socket: &mut Socket) -> Result<Left, End> {
         say(socket, "CRON DEL ticks tick")?;
         say(socket, "QUEUE LIMIT limited OFF")?;

@@ -139,7 +139,8 @@ fn two_servers_change_places() {
     assert_eq!(second.client().info("stats", "sync_partial_ok"), "1");
 }
 
-/// While it was stopped, much data arrived, which all its threads then apply. Nobody sees half of a transaction.
+/// While the replica was stopped, much data arrived, which all its threads then apply. No client sees half of a
+/// transaction.
 #[test]
 fn a_replica_that_was_stopped_catches_up() {
     const PAIRS: usize = 40;

@@ -294,7 +294,8 @@ fn replicas_go_on_after_their_primary_was_killed() {
     expect_same(&replica, &primary);
     syncs(&primary, ["0", "1"]);
 
-    // What it has is lost here, so it resynchronizes.
+    // The primary starts on an older copy of its folder, which lacks data of the replica, so the replica
+    // resynchronizes.
     kill(&mut primary);
     let copied = Command::new("cp").args(["-r", &folder, &former]).status().expect("cp is everywhere");
     assert!(copied.success());

@@ -10,7 +10,7 @@ fn journaled(folder: &str) -> Vec<&str> {
     options
 }
 
-/// The same options without a journal.
+/// The options without a journal.
 fn without_journal(folder: &str) -> Vec<&str> {
     vec![
         "--dir",

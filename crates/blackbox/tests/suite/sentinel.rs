@@ -1,6 +1,6 @@
 //! Three real redis-sentinels watch a primary and a replica. Servers are killed, stopped, or told to hand over.
 //!
-//! What a client wrote, and a replica had according to `WAIT`, is there after every change. With `repl-sync-replicas`
+//! A client's writes that a replica had according to `WAIT` are there after every change. With `repl-sync-replicas`
 //! for all replicas everything that was acknowledged is, also if the old primary comes back at the very moment of the
 //! election, while some of its clients have not noticed anything.
 
@@ -98,7 +98,7 @@ impl Watch {
         port.and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("{shown}"))
     }
 
-    /// Waits until every sentinel knows all others, and so many replicas, one of them healthy.
+    /// Waits until every sentinel knows all others, and this many replicas, one of them healthy.
     fn settle(&self, replicas: usize) {
         for sentinel in &self.0 {
             let mut client = sentinel.client();

@@ -2,13 +2,15 @@
 //!
 //! Rules that the compiler and clippy cannot check: module heads, sizes of crates, files and functions (with a ratchet for
 //! those that are too large today: the list may only shrink), methods and files of types, circles of imports, the floors of
-//! the crates, assertions in release, transcripts of all commands, where `unsafe` may stand, words that must not.
+//! the crates, assertions in release, transcripts of all commands, where `unsafe` may stand, plain English in comments,
+//! words that must not stand.
 
 #![cfg(test)]
 
 mod assertions;
 mod circles;
 mod pages;
+mod prose;
 mod settings;
 mod sources;
 mod transcripts;

@@ -48,7 +48,7 @@ impl Background {
         self.0.is_some()
     }
 
-    /// Ends the process that started the server. Call this when the server listens.
+    /// Lets the original process exit. Call this when the server listens.
     pub fn end_start(self) {
         let Some(mut writer) = self.0 else { return };
         let nowhere = File::options().write(true).open("/dev/null");

@@ -5,13 +5,13 @@
 //!      │ block 0  │ block 1  │        …               │  the kernel's  │
 //! ```
 //!
-//! - A block belongs to the process that has bound the Unix socket with the abstract name `darter-ports-N`. Like ports, such names
 //! - A block belongs to the process that has bound the Unix socket with the abstract name `darter-ports-N`. Like ports,
 //!   such names are unique in a network namespace; the kernel frees them when the process ends, even if it is killed.
 //!   `scripts/ports.py` and `gates/sidekiq/ports.rb` lease from the same blocks.
 //! - All blocks lie below the ports that the kernel gives to connections and to programs that ask for any port
 //!   (`net.ipv4.ip_local_port_range`), so it takes none of them between the lease and the server's `bind`.
-//!   client of a server that has gone meets no other.
+//! - A process gets each port once while it can lease further blocks: a server that is started again finds its port
+//!   free, and a client of a server that has gone meets no other.
 //! - Ports of programs that know nothing of blocks are left out.
 
 use std::collections::VecDeque;
@@ -67,7 +67,7 @@ impl Leases {
         Err(io::Error::new(ErrorKind::AddrInUse, "all ports for tests are in use"))
     }
 
-    /// Leases a block, if there is one.
+    /// Leases a block, if one is free.
     fn lease(&mut self) -> io::Result<()> {
         let first = (random() % u64::from(BLOCKS)) as u16;
         for block in (0..BLOCKS).map(|offset| (first + offset) % BLOCKS) {

@@ -1,7 +1,7 @@
 //! Three real redis-sentinels watch a primary and a replica. Servers are killed, stopped, or told to hand over.
 //!
 //! A client's writes that a replica had according to `WAIT` are there after every change. With `repl-sync-replicas`
-//! for all replicas everything that was acknowledged is, also if the old primary comes back at the very moment of the
+//! for all replicas every acknowledged write is there, even if the old primary comes back at the very moment of the
 //! election, while some of its clients have not noticed anything.
 
 use std::cell::RefCell;

@@ -131,10 +131,10 @@ enum Compared {
 
 fn compare(ctx: &mut Ctx, item: &Item, old: Marks) -> Compared {
     match item.compare {
-        // memcached ignores the number 0.
+        // memcached treats 0 as no number.
         None | Some(0) => Compared::Unasked,
         Some(wanted) if wanted == old.cas => Compared::Same,
-        // The item has no number yet: its next number is later than any that a client has seen.
+        // No client has seen the number of this item, so it counts as later than any that a client can name.
         Some(wanted) if item.may_be_stale && old.cas == 0 && wanted < ctx.store.next_cas(item.key) => {
             Compared::Older
         }

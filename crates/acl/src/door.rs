@@ -37,6 +37,6 @@ pub trait Door {
     /// Fills `into` with random bytes for a secret.
     fn draw_secret(&mut self, into: &mut [u8]) -> io::Result<()>;
 
-    /// To be called after users have changed: idle clients learn of it before the reply is sent.
+    /// Call this after users have changed: idle clients learn of the change before the reply is sent.
     fn users_changed(&mut self);
 }

@@ -61,7 +61,7 @@ fn parse_line(
                 errors.extend([before.as_bytes(), rule, format!("': {error}. ").as_bytes()].concat());
             }
             Err(_) if has_other_error => {}
-            // It may be the reason for those that follow.
+            // Later errors may follow from this one.
             Err(error) => {
                 errors.extend(format!("{place}: {error}. ").into_bytes());
                 has_other_error = true;

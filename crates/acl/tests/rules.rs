@@ -57,7 +57,7 @@ fn rules_are_shown_in_one_form() {
     check_shown("(+get) clearselectors", off);
     let with_empty = "off sanitize-payload resetchannels -@all (resetchannels -@all)";
     check_shown("()", with_empty);
-    // Where quotes do not match there is no rule.
+    // Text with unbalanced quotes has no rules.
     check_shown("(+get' ~a)", with_empty);
 }
 

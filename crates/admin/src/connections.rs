@@ -1,4 +1,4 @@
-//! The open connections, and which of them is closed in favour of a new one.
+//! Keeps the open connections, and chooses the one that is closed in favour of a new one.
 //!
 //! A connection *waits* while it has no request: during its TLS handshake, before its first request, and between
 //! requests. When there are `http-connections-max` connections, the one that has waited longest is closed for the new
@@ -148,7 +148,7 @@ mod tests {
         // The one that has never asked goes, though another has come before it.
         let second = admit().expect("one waits");
         assert_eq!([&kept, &busy, &silent, &second].map(is_open), [true, true, false, true]);
-        // It is not counted twice.
+        // The displaced connection is not counted twice.
         drop(silent);
         assert_eq!((connections.count(), connections.displaced.get()), (3, 1));
         second.note_request();
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!([&kept, &busy, &second, &third].map(is_open), [false, true, true, true]);
         third.note_request();
         assert!(admit().is_none(), "all are busy");
-        // The one that reads on is, too, and another one that does not is not.
+        // A connection that goes on reading is busy, too; one that has stopped reading is not.
         let later = now + STALL_MIN;
         second.connection.note_sending(false, later);
         second.connection.note_sending(true, later);

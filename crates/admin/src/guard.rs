@@ -75,7 +75,7 @@ impl Visitor {
         }
         if let Ok(mut messenger) = Messenger::open(state.source, self) {
             let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
-            // It is refused: that is what it is for.
+            // The command runs only to be refused, counted and logged.
             let _ = messenger.call(&args).await;
         }
         let command = args.join(" ").to_uppercase();

@@ -127,7 +127,7 @@ impl Sum {
         add(|sum| &mut sum.pushed, |sum| sum.pushed);
         add(|sum| &mut sum.popped, |sum| sum.popped);
         add(|sum| &mut sum.wait_sum_ms, |sum| sum.wait_sum_ms);
-        // A histogram whose count is less than what its buckets hold would be none.
+        // The count of a histogram must not be less than the sum of its buckets.
         let mut counted = 0;
         for (index, all) in self.waits.iter_mut().enumerate() {
             let more = now.waits[index].saturating_sub(before.waits[index]);

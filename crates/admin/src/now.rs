@@ -139,7 +139,7 @@ fn texts(value: &Value) -> Json {
     }
 }
 
-/// Queues with waiting clients, those with most of them first.
+/// Queues with waiting clients, those with the most first.
 fn blocked(state: &State) -> Json {
     let mut rows: Vec<(u64, String)> = state
         .source

@@ -139,7 +139,7 @@ fn turn_away(state: &Rc<State>, stream: Stream, peer: Peer) {
                 None => Ok(()),
             }
         };
-        // One that does not read it is disconnected as well.
+        // A client that does not read the answer is disconnected as well.
         let _ = tokio::time::timeout(TELL_WAIT_MAX, tell).await;
         state.counts.told.set(state.counts.told.get() - 1);
     });

@@ -1,5 +1,5 @@
 //! CLUSTER, READONLY, READWRITE and ASKING: with `cluster-mode emulated`, the answers of a cluster of one node that
-//! has all slots, for clients that know nothing else.
+//! has all slots, for clients that speak only to clusters.
 //!
 //! Nothing but these answers changes: commands may name keys of several slots, and there are numbered databases. Keys
 //! are not stored by slot, so the keys of a slot are found by scanning all keys (`slot.rs`). The answers are computed
@@ -67,7 +67,7 @@ const ASKING: Entry = Entry {
     ..READONLY
 };
 
-/// One node serves everything to everybody.
+/// Answers OK: the single node serves all slots to all clients.
 fn agree(ctx: &mut Ctx) -> CommandResult {
     check_mode(ctx)?;
     ctx.reply.ok();

@@ -162,7 +162,7 @@ impl Arguments {
         let mut file = None;
         if let Some(path) = &self.file {
             reading.file(path, "")?;
-            // It may be named relative to where the program was started, and `dir` lead elsewhere.
+            // Resolve a relative path now, before `dir` changes the working directory.
             file = Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()));
         }
         if self.reads_input {

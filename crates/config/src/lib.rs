@@ -1,4 +1,4 @@
-//! Settings, as `redis.conf` and `CONFIG` have them: the mechanism, without any setting.
+//! The mechanism of settings, as in `redis.conf` and `CONFIG`, without any setting.
 //!
 //! The owner of a table, the server, gives and gets:
 //!

@@ -1,4 +1,4 @@
-//! Schedules as cron has them, and the time zones in which they are meant.
+//! Cron schedules: parses them, and finds their next time in a time zone.
 //!
 //! `fields` parses them and searches the calendar; jiff knows the time zones. When clocks are changed, schedules do
 //! what Vixie cron documents, which depends on whether a schedule names fixed times or recurring ones. A recurring schedule
@@ -89,7 +89,7 @@ impl Schedule {
         }
     }
 
-    /// The next of the times that are named, each of which comes once.
+    /// The next of the named times, each of which comes once even when clocks are changed.
     fn next_fixed(&self, after: Timestamp, Zone(zone): &Zone) -> Option<Timestamp> {
         let mut from = zone.to_datetime(after);
         loop {

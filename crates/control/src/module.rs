@@ -1,4 +1,4 @@
-//! MODULE: there are no modules, and none can be loaded.
+//! MODULE: answers that there are no modules, and refuses to load one.
 
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Shape, block, keyword_is, string};

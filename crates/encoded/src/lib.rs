@@ -1,7 +1,7 @@
 //! Values in Redis' dump format: what `DUMP`, `RESTORE` and snapshots share.
 //!
 //! Small collections are written in the packed form that they have in memory, others element by element. Reading builds
-//! a value element by element with the limits in force, whatever its encoding was.
+//! a value element by element with the limits in force, from any encoding.
 //!
 //! Not here: the bytes of the format (`rdb`), and what surrounds a value in a file or in a payload.
 

@@ -67,7 +67,7 @@ pub(crate) struct Content {
 /// The state of a parcel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ParcelState {
-    /// It has to be sent.
+    /// The value has to be sent.
     Here,
     /// The target has it.
     There,

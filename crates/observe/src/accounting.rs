@@ -194,7 +194,7 @@ impl Accounting {
     #[cold]
     fn note(&self, call: &Call, outcome: &Outcome, ns: u64, clock: &Clock, caller: impl FnOnce() -> Caller) {
         let settings = self.observed.settings.all();
-        // One that waits is not over.
+        // A command that blocks has not ended.
         let is_over = !matches!(outcome, Outcome::Blocked(_));
         if is_over && settings.is_slow_command(ns) {
             self.log_slow(call.command, call.args, caller(), ns, clock, settings.slow_log_len_max);

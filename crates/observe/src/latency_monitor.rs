@@ -1,4 +1,4 @@
-//! The latency monitor: what took longer than `latency-monitor-threshold`, by the name of the event.
+//! The latency monitor: records events that took longer than `latency-monitor-threshold`, by name.
 //!
 //! It keeps the last [`SAMPLES`] of each event, at most one per second (the longest of that second), and the longest
 //! ever. Events are `command`, `fast-command` (a command declared as fast), `expire-cycle` (a round of a thread over

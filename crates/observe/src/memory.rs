@@ -1,4 +1,4 @@
-//! How memory is used, for INFO and MEMORY.
+//! The figures about memory, for INFO and MEMORY.
 
 /// The use of memory, for INFO and MEMORY.
 #[derive(Debug, Default)]
@@ -56,7 +56,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The part of what is used that does not count against the limit: what is fixed, and what grows when keys are
+    /// The used memory that does not count against the limit: fixed memory, and memory that grows when keys are
     /// evicted.
     pub fn not_counted_bytes(&self) -> u64 {
         self.used_bytes.saturating_sub(self.counted_bytes)
@@ -93,7 +93,7 @@ impl Memory {
         self.used_bytes - self.overhead_bytes()
     }
 
-    /// The dataset's part of what was allocated since the start, in percent.
+    /// The dataset's part of the memory allocated since the start, in percent.
     pub fn dataset_percent(&self) -> f64 {
         percent(self.dataset_bytes(), self.used_bytes.saturating_sub(self.startup_bytes)).min(100.0)
     }

@@ -292,9 +292,9 @@ pub struct ThreadStats {
     pub defrag_hits: Counter,
     /// Blocks that it did not move.
     pub defrag_misses: Counter,
-    /// Keys of which it moved blocks.
+    /// Keys whose blocks defragmentation moved.
     pub defrag_key_hits: Counter,
-    /// Keys of which it moved none.
+    /// Keys that it visited without moving a block.
     pub defrag_key_misses: Counter,
     /// Connections that were accepted.
     pub connections_received: Counter,
@@ -338,7 +338,7 @@ impl ThreadStats {
         }
     }
 
-    /// Commands of this thread's clients, by whatever way they ran.
+    /// Commands of this thread's clients, on all ways of entry.
     pub fn entries(&self) -> u64 {
         self.entries.iter().map(Counter::get).sum()
     }

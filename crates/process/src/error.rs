@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// The system refused something. The text is a sentence for whoever started the process.
+/// A refusal by the system. The text is a sentence for the person who started the process.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 pub struct Error {

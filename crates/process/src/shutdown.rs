@@ -1,9 +1,9 @@
-//! Whether the process has to end, who asked for that, and how.
+//! The state of a shutdown: whether the process has to end, who asked for that, and how.
 //!
 //! ```text
 //!   begin ─▶ under way ─▶ end: nothing can abort it any more
 //!               │ abort, or the save fails
-//!               └─▶ cancel: as if nothing had been, and whoever asked is told
+//!               └─▶ cancel: the server goes on as before, and tells the client that asked
 //! ```
 //!
 //! Not here: what is saved, and what a shutdown waits for (`server`, `shutdown.rs`).
@@ -159,8 +159,8 @@ impl<A> Shutdown<A> {
         self.request().as_ref().filter(|request| !request.is_aborted).map(|request| request.how)
     }
 
-    /// To be called after saving. `saved`: it succeeded, or nothing had to be saved. If the process ends, the shutdown
-    /// cannot be aborted any more.
+    /// Call this after saving. `saved`: saving succeeded, or nothing had to be saved. If the process ends, the
+    /// shutdown cannot be aborted any more.
     pub fn end(&self, saved: bool) -> Outcome {
         let mut request = self.request();
         let Some(request) = request.as_mut().filter(|request| !request.is_aborted) else {

@@ -107,7 +107,7 @@ impl Ticker {
                 notify_slow(settings, &progress());
             }
         };
-        // Without it the service manager only knows less.
+        // If the thread cannot be started, the service manager only gets fewer reports.
         let started = std::thread::Builder::new().name("ticker".to_owned()).spawn(work);
         Ticker(started.is_ok().then_some(ticker))
     }

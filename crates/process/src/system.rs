@@ -40,7 +40,7 @@ pub(crate) fn fork() -> io::Result<bool> {
 
 /// Disables huge pages for the process.
 pub fn disable_huge_pages() {
-    // Where the kernel does not know the call, huge pages stay as they are.
+    // If the kernel does not know the call, huge pages stay as they are.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
@@ -80,7 +80,7 @@ pub fn give_up_privileges() {
         tracing::debug!("cannot set no_new_privs: {error}");
     }
     if rustix::process::geteuid().is_root() {
-        // No warning: in a container it may be all right, and the log of a start that went well has none.
+        // Not a warning: in a container this may be all right, and a good start logs no warnings.
         tracing::info!("the server runs as root, which it does not need: give it a user of its own");
     }
 }

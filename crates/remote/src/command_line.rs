@@ -4,8 +4,8 @@
 //!   darter --queues [-h host] [-p port] [--user name] [--pass text] [-n db] [-i seconds]
 //! ```
 //!
-//! They come in any order. If one comes twice the last one counts. `-h` is the host here, and asks for help in a command line without
-//! `--queues`.
+//! They come in any order. If a flag comes twice, the last one counts. `-h` is the host here; without `--queues` it
+//! asks for help.
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@
 //! | `screen` | properties of standard output: width, height, colours |
 //! | `table` | the table of queues |
 //! | `figures` | ages, rates, counts and bytes for people, and text from elsewhere made safe for a terminal |
-//! | `error` | what can go wrong, with the exit status |
+//! | `error` | the errors, with the exit status |
 
 #![forbid(unsafe_code)]
 

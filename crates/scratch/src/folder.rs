@@ -1,4 +1,4 @@
-//! Folders.
+//! Temporary folders, each for one test.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ impl Scratch {
             let path = place.as_ref().join(format!("darter-{name}-{:08x}", random() as u32));
             match fs::create_dir(&path) {
                 Ok(()) => return Scratch(path),
-                // It is that of another test.
+                // Another test has this folder.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => panic!("{}: {error}", path.display()),
             }

@@ -1,4 +1,4 @@
-//! Checks what pages refer to: every relative link names an existing file, and a heading of it; every path of the
+//! Checks the references of pages: every relative link names an existing file, and a heading of it; every path of the
 //! repository between backticks exists.
 //!
 //! A heading's anchor is formed as on GitHub: lower case, without punctuation, spaces as hyphens.
@@ -104,7 +104,7 @@ fn quoted(page: &str) -> Vec<String> {
 struct Names {
     /// Every path and every end of it, without `src`.
     ends: BTreeSet<String>,
-    /// Crates, and folders of the root: what begins with one of them and a slash is a path.
+    /// Crates, and folders of the root: a word that begins with one of them and a slash is a path.
     tops: BTreeSet<String>,
 }
 

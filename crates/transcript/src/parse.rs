@@ -1,4 +1,4 @@
-//! From the text of a transcript to its blocks.
+//! Parses the text of a transcript into blocks.
 
 /// Requests of one connection on a store that is empty at first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -238,7 +238,7 @@ mod tests {
         ] {
             assert!(shown(name, labels, value), "{name}{labels} {value} in\n{page}");
         }
-        // Of the other queue, no jobs are leased, and what is not limited has no limit.
+        // The other queue has no leased jobs, and no limit.
         assert!(!page.contains("darter_queue_jobs_active{queue=\"other\""), "{page}");
         assert!(!page.contains("darter_queue_limit_active{"), "{page}");
     }

@@ -111,7 +111,7 @@ struct Weekdays {
     /// Whether the day of the month has to be named as well.
     are_demanded: bool,
     days: Bits,
-    /// Weekdays of which only the last of a month is meant; the first; the second …
+    /// Weekdays that name only the last of a month, in `last`; the first, the second … in `nth`.
     last: Bits,
     nth: [Bits; NTH_MAX as usize],
 }

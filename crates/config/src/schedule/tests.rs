@@ -227,7 +227,7 @@ fn by_trying(
         for named in minutes.take_while(|time| *time < end).filter(|time| is_named(*time)) {
             let time = zone.to_ambiguous_timestamp(named);
             found.push(match time.offset() {
-                // The first minute of which the clock on the wall shows something later.
+                // The first minute at which the wall clock shows a later time.
                 AmbiguousOffset::Gap { .. } => {
                     let before = time.earlier().expect("a time");
                     let mut minutes =

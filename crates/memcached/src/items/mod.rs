@@ -167,7 +167,7 @@ fn line(ctx: &mut Ctx, parts: &[&[u8]]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Replaces whatever is at the key by a string, with events and effect. Its marks are reset.
+/// Replaces the value of any type at the key by a string, with events and effect. The key's marks are reset.
 fn store_string(ctx: &mut Ctx, key: &[u8], value: &[u8], expiry: Expiry) {
     match expiry {
         Expiry::Past => _ = ctx.store.delete(key),

@@ -145,7 +145,7 @@ fn compare(ctx: &mut Ctx, item: &Item, old: Marks) -> Compared {
 
 /// Stores an item.
 pub(super) fn store(ctx: &mut Ctx, item: &Item) -> Result<Ending, CommandError> {
-    // Without a condition there is no need to look.
+    // Without a condition the old item does not matter.
     let old = match item.manner {
         Manner::Set => None,
         _ => ctx.store.peek(item.key).map(|record| (record.marks(), record.expiry(), record.value().kind())),

@@ -140,7 +140,7 @@ pub fn note_panic(text: String) {
 
 /// Gives the calling thread an alternate stack for the handler, until the process ends.
 pub fn take_alternate_stack() {
-    // Not from the allocator: it is nothing that the data take.
+    // Not from the allocator, whose memory counts as that of data.
     let Some(stack) = new_pages(STACK_BYTES, libc::PROT_READ | libc::PROT_WRITE) else { return };
     let alternate = libc::stack_t { ss_sp: stack, ss_flags: 0, ss_size: STACK_BYTES };
     // SAFETY: the memory is never freed, and nothing else uses it.

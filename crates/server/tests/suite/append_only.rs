@@ -1,5 +1,5 @@
-//! Redis' append-only files: what they hold is there after the import, nothing that is older than something else is ever loaded,
-//! and nothing bad is half loaded.
+//! Import of Redis' append-only files: all of their data is there afterwards, older data never replaces newer data,
+//! and a damaged file is never loaded in part.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Active defragmentation: where most of what lies in memory was deleted, here and there, the rest moves together, whatever it is,
-//! while it is read, written and saved; and nothing of it changes.
+//! Active defragmentation: after most values in memory were deleted, here and there, the remaining ones move
+//! together. They may be of any type, and are read, written and saved meanwhile; none of them changes.
 
 use blackbox::{Client, Scratch, Server, check, eventually};
 use ds::random::Random;

@@ -1,4 +1,5 @@
-//! Libraries of functions on a running server: what all its threads see of them, what ends a slow one, and what is kept.
+//! Libraries of functions on a running server: all threads see a change, a slow function is ended, and libraries are
+//! saved.
 
 use blackbox::{Client, Scratch, Server, check, eventually};
 use ds::random::Random;

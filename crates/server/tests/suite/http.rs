@@ -1,5 +1,5 @@
-//! HTTP on ports that speak something else: nothing of the body is run, the connection ends, without a reply on Redis' port,
-//! and the log tells of it once.
+//! HTTP requests to ports of other protocols: nothing of the body is run, the connection ends, without a reply on
+//! Redis' port, and the log reports it once.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Jobs of Sidekiq's processes that died go back to their queues: as its workers meet it, over restarts and failovers.
+//! Jobs of Sidekiq processes that died go back to their queues, for real workers and across restarts and failovers.
 
 use blackbox::replication::{expect_same, follow};
 use blackbox::{Client, Scratch, Server, Signal, check, eventually};

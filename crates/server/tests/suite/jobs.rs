@@ -1,4 +1,4 @@
-//! Leases and delays as workers meet them: jobs come back in time, wherever the server that gave them is by then.
+//! Leases and delays for real workers: jobs come back in time, even after their server was replaced.
 
 use blackbox::replication::{expect_same, follow, redis};
 use blackbox::{Client, Scratch, Server, Signal, check, eventually, text};

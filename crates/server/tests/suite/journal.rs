@@ -1,5 +1,5 @@
-//! The journal as users see it: what is acknowledged is there after kill -9, it is turned on and off while the server runs, and WAITAOF
-//! waits for the disk and for nothing else.
+//! The journal as users see it: acknowledged writes are there after kill -9, the journal is turned on and off while
+//! the server runs, and WAITAOF waits for the disk and for nothing else.
 
 use std::fs;
 

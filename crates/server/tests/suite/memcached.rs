@@ -1,4 +1,5 @@
-//! Clients of memcached's protocol beside those of Redis': limits, passwords, administration, and how the server shows them.
+//! Clients of memcached's protocol beside those of Redis': limits, passwords, administration, and their place in
+//! INFO.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

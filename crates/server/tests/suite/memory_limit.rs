@@ -1,4 +1,5 @@
-//! `maxmemory` and `maxmemory-clients`: what is evicted and what never is, who hears of it, and that the limits hold.
+//! `maxmemory` and `maxmemory-clients`: which keys and clients are evicted and which never are, which clients are
+//! told, and that the limits hold.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;

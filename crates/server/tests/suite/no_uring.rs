@@ -1,4 +1,4 @@
-//! Where io_uring is forbidden: another driver, or a sentence that says so.
+//! On a system that forbids io_uring, the server uses another driver, or reports an error that says so.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Starts the real binary: command line, configuration, statistics, and how it stops.
+//! Starts the real binary: command line, configuration, statistics, and the end of the process.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

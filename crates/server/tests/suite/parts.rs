@@ -1,5 +1,5 @@
-//! Snapshots in Darter's own format: what is saved is there after a restart, whatever the number of threads, and what is damaged or
-//! missing is named.
+//! Snapshots in Darter's own format: saved data is there after a restart with any number of threads, and damaged or
+//! missing files are named.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Jobs of Sidekiq's that are due join their queues by themselves: in time, over shards, and on one server only.
+//! Due jobs of Sidekiq join their queues without a poller: in time, across shards, and on one server only.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

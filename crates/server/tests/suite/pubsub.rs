@@ -1,4 +1,4 @@
-//! Publishing, over all threads.
+//! Publishing across all threads.
 
 use std::io::Write;
 

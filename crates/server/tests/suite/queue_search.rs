@@ -1,4 +1,4 @@
-//! Searching and changing a deep queue while others push and pop: what a client is told, and in which order.
+//! Searching and changing a deep queue while other clients push and pop: the replies, and their order.
 
 use blackbox::{Client, Server, eventually, text};
 use resp::Value;

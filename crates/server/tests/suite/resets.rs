@@ -1,5 +1,4 @@
-//! Connections that are reset, whatever they were doing: nothing of them stays behind, nothing is lost, and the others
-//! are served.
+//! Connections that are reset in any state: no trace of them stays, no data is lost, and other clients are served.
 
 use blackbox::{Client, Server, Witness, check, eventually, text};
 use resp::Value;

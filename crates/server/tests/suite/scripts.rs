@@ -1,5 +1,6 @@
-//! Scripts of many clients on more threads than there are cores, beside processes that want the cores, too: none ends half
-//! applied; and what one client does with the script cache, the log and the statistics is no other's trouble.
+//! Scripts of many clients on more threads than there are cores, while other processes compete for the cores. No
+//! script ends half applied, and one client's use of the script cache, the log and the statistics does not disturb
+//! others.
 
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

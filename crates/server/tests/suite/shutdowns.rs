@@ -1,5 +1,5 @@
-//! How a server ends, or does not: signals, `SHUTDOWN`, saves that fail or take long, scripts that are in the way; and what
-//! the log and the service manager hear of it.
+//! The end of a server, and its failures: signals, `SHUTDOWN`, saves that fail or take long, running scripts, and the
+//! reports to the log and the service manager.
 
 use std::fs;
 use std::io::Read;

@@ -1,4 +1,5 @@
-//! Scripts that do not end by themselves, or want too much memory: what the others see, and how such a script ends.
+//! Scripts that do not end by themselves, or want too much memory: the replies to other clients, and the end of the
+//! script.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,5 @@
-//! Snapshots: what is saved is there after a restart, here and on redis-server, and nothing that goes wrong loses the old one.
+//! Snapshots: saved data is there after a restart, here and on redis-server, and a failure never loses the old
+//! snapshot.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! Clients that cache keys hear of their changes, over all threads.
+//! Clients that cache keys are told of changes by clients on all threads.
 
 use blackbox::{Client, check, eventually, on_each_server, text};
 use resp::Value;

@@ -1,4 +1,4 @@
-//! Users on several threads: what changes for clients when their rules do, the log of what was denied, files.
+//! Users on several threads: the effect of changed rules on clients, the log of denials, and files.
 
 use blackbox::{Client, Scratch, Server, StartError, check, eventually, on_each_server, oracle, run, text};
 use resp::Value;

@@ -31,13 +31,13 @@ pub(crate) const INTERVAL_NS: u64 = 250_000_000;
 /// The next step of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It has written requests, and expects this many replies. Their latency counts from `since_ns`.
+    /// The client has written requests, and expects this many replies. Their latency counts from `since_ns`.
     Sent { replies: u32, since_ns: u64 },
     /// Nothing before this time.
     At(u64),
     /// Nothing any more, but messages are counted.
     Listen,
-    /// It has finished.
+    /// The client has finished.
     Done,
 }
 

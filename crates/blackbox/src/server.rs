@@ -43,7 +43,7 @@ pub enum StartError {
     /// The program is not installed.
     #[error("{0} is not there")]
     Missing(String),
-    /// It ended, or never answered.
+    /// The server ended, or never answered.
     #[error("{name} does not start; its log:\n{log}")]
     Failed {
         /// The program with its options.

@@ -385,7 +385,7 @@ fn a_crowd_meets_the_limit() {
     setrlimit(Resource::Nofile, all).expect("the soft limit may be raised to the hard one");
     let site = Site::start(&[]);
     let mut witness = Witness::new(&site.server);
-    // All of them have a request under way, of which the body does not come.
+    // Each connection has a request under way whose body never arrives.
     let host = format!("Host: localhost:{}\r\n", site.port);
     let command =
         format!("POST /api/command HTTP/1.1\r\n{host}{}Content-Length: 100\r\n\r\n{{", site.own_headers());
@@ -435,7 +435,7 @@ fn who_sends_nothing_keeps_nobody_out() {
     for _ in 0..10 {
         site.get("/healthz").has(200, "ok");
     }
-    // The first ones ended at once, and of those who have asked none.
+    // The first silent ones were closed at once; connections that have sent a request stayed open.
     assert!(rest(&mut silent[0]).is_empty());
     kept.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         .expect("it is open");

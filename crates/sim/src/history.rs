@@ -104,10 +104,10 @@ impl History {
         }
     }
 
-    /// To be called when the server has died, at the event `died`, and only the lists in `survived` are left. Changes made since it had
-    /// started, at the event `begun`, may be lost, but only the last ones. Removes from the history the transactions that made lost
-    /// changes or saw them. Returns when their replies arrived, at most one per transaction. Each transaction that writes must append to
-    /// a list.
+    /// Call this when the server has died, at the event `died`, and only the lists in `survived` are left. Changes
+    /// made since it had started, at the event `begun`, may be lost, but only the last ones. Removes from the history
+    /// the transactions that made lost changes or saw them. Returns when their replies arrived, at most one per
+    /// transaction. Each transaction that writes must append to a list.
     ///
     /// The error explains why the rest is not the state of any one moment.
     pub fn lose(

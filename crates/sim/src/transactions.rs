@@ -1,4 +1,4 @@
-//! Random transactions of several concurrent clients, and the history of what they saw.
+//! Random transactions of several concurrent clients, and the history of their reads and writes.
 //!
 //! A transaction reads and writes lists and registers: with plain commands, MULTI, scripts with and without declared
 //! keys, or under WATCH. Clients disconnect in the middle of transactions, and the server may die: then the writes of

@@ -250,7 +250,7 @@ pub(crate) fn fetch_of_one(fetch: Fetch, queue: &str, timeout: f64) -> Vec<Vec<u
     vec![fetch.request([queue].into_iter(), timeout)]
 }
 
-/// Fetches of a worker of all queues, of which the first has the highest weight. Like Sidekiq, repeats each name by its
+/// Fetches of a worker of all queues. The first queue has the highest weight. Like Sidekiq, repeats each name by its
 /// weight, shuffles, and keeps the first occurrence of each.
 pub(crate) fn fetches_of_all(fetch: Fetch, queues: &[String], timeout: f64, seed: u64) -> Vec<Vec<u8>> {
     let mut random = Entropy::from_seed(seed);

@@ -48,7 +48,7 @@ pub struct Field<'a> {
 pub(crate) enum End {
     /// Its connection ended.
     Closed,
-    /// It got a reply that it must not get.
+    /// A client got a reply that must not occur.
     Strange(String),
 }
 

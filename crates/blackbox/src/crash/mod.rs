@@ -63,13 +63,13 @@ pub struct Trial {
 /// The reason why a trial failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// It did not keep its promise.
+    /// The server did not keep its promise.
     #[error("{}", .0.join("\n"))]
     Broken(Vec<String>),
-    /// It does not start on the data that it left.
+    /// The server does not start on the data that it left.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// It cannot be queried.
+    /// The server cannot be queried.
     #[error("it does not tell what it holds: {0}")]
     Io(#[from] io::Error),
 }
@@ -184,7 +184,7 @@ impl Crashes {
     fn kill_in_recovery(&mut self) -> Result<(), Failure> {
         let mut server = Server::begin(&self.trial.server, &options(&self.trial))?;
         pause(&mut self.random, (0, RECOVERY_MS));
-        // It may have ended by itself. Then the next start says why.
+        // The server may have ended by itself. Then the next start shows why.
         if server.is_running()? {
             server.signal(Signal::KILL);
         }

@@ -62,12 +62,12 @@ pub(super) fn lives(history: &[Call]) -> BTreeMap<&str, Job<'_>> {
 }
 
 impl Said {
-    /// Whether it was meant for this attempt, or for any.
+    /// Whether the call was about this attempt, or about any.
     fn is_about(&self, give: &Give<'_>) -> bool {
         self.attempt.is_none_or(|attempt| attempt == give.attempt)
     }
 
-    /// Whether it may have been heeded.
+    /// Whether the call may have been heeded.
     fn may_count(&self) -> bool {
         self.answered.is_none() || self.was_active
     }
@@ -76,7 +76,7 @@ impl Said {
         !matches!(self.what, About::Keep(_) | About::Retry)
     }
 
-    /// Whether it may have taken effect between these moments.
+    /// Whether the call may have taken effect between these moments.
     fn may_fall(&self, from: Moment, to: Moment) -> bool {
         self.sent < to && self.answered.is_none_or(|answered| answered > from)
     }
@@ -91,7 +91,7 @@ impl Job<'_> {
         self.said.iter().any(|said| said.what == About::Done && said.may_count())
     }
 
-    /// When it was done, as the server said.
+    /// When the job was done, according to the server.
     pub(super) fn dones(&self) -> impl Iterator<Item = Moment> {
         let dones = self.said.iter().filter(|said| said.what == About::Done && said.was_active);
         dones.filter_map(|said| said.answered)
@@ -132,7 +132,7 @@ impl Job<'_> {
         (is_known && is_first).then_some((queue, put.answered?, to))
     }
 
-    /// Whether what was said of no certain attempt may have been heeded for a later one than this.
+    /// Whether a call that named no attempt may have been heeded for a later attempt than this one.
     fn may_mean_later(&self, said: &Said, give: &Give<'_>) -> bool {
         let later = |other: &&Give<'_>| {
             other.answered > give.answered && said.answered.is_none_or(|answered| other.sent < answered)
@@ -156,7 +156,7 @@ impl Job<'_> {
         over
     }
 
-    /// Until when a worker surely holds it.
+    /// Until when a worker surely holds the job.
     pub(super) fn held_until(&self, give: &Give<'_>) -> Moment {
         let over = self.over(give);
         let ends = self.said.iter().filter(|said| said.ends() && said.may_count() && said.is_about(give));
@@ -204,7 +204,7 @@ impl Job<'_> {
         complaints
     }
 
-    /// Attempts that came before the one before them can have ended.
+    /// Attempts that began before the previous one can have ended.
     fn too_early(&self, id: &str, rules: &Rules) -> Vec<String> {
         let mut complaints = Vec::new();
         for pair in self.gives.windows(2) {
@@ -260,7 +260,7 @@ impl Job<'_> {
         })
     }
 
-    /// Something that was said of one attempt and heeded while another one surely went on.
+    /// Calls about one attempt that were heeded while another one surely went on.
     fn confusions(&self, id: &str, rules: &Rules) -> Option<String> {
         self.said.iter().filter(|said| said.was_active).find_map(|said| {
             let (meant, answered) = (said.attempt?, said.answered?);

@@ -19,7 +19,7 @@ struct Put<'h> {
     id: &'h str,
     queue: &'h str,
     lock: &'h Lock,
-    /// The job that was said to have the lock.
+    /// The job that has the lock according to the reply.
     holder: Option<&'h str>,
     call: &'h Call,
 }

@@ -61,7 +61,7 @@ pub enum Deed {
         id: String,
         /// The attempts that it has.
         tries: u64,
-        /// It comes later.
+        /// The job is delayed.
         is_delayed: bool,
         /// The lock that it is to have.
         lock: Option<Lock>,
@@ -79,13 +79,13 @@ pub enum Deed {
         /// The jobs of the reply.
         got: Vec<Taken>,
     },
-    /// Something was said of a job by its id.
+    /// A call named a job by its id.
     Say {
         /// What.
         what: About,
         /// The job.
         id: String,
-        /// The attempt that was meant, if that was said.
+        /// The attempt, if the call named one.
         attempt: Option<u64>,
         /// The reply says that it was active, or else that it was there.
         was_active: bool,
@@ -143,9 +143,9 @@ pub struct Rules {
 /// The jobs that are there when all is over.
 #[derive(Clone, Default, Debug)]
 pub struct Left {
-    /// Those that wait.
+    /// The waiting jobs.
     pub waiting: BTreeSet<String>,
-    /// Those that are dead.
+    /// The dead jobs.
     pub dead: BTreeSet<String>,
 }
 
@@ -181,7 +181,7 @@ fn end(id: &str, job: &Job<'_>, left: &Left, rules: &Rules) -> Option<String> {
         () if waits && is_dead => Some(format!("{id} waits and is dead")),
         () if was_done && (waits || is_dead) => Some(format!("{id} was done, and is there")),
         () if waits || is_dead || may_be_done => None,
-        // One that was given was put, whatever its producer heard.
+        // A job that was given has been put, even if its producer got no reply.
         () if job.gives.is_empty() && job.put.is_none_or(|put| put.answered.is_none()) => None,
         () => Some(format!("{id} is lost")),
     }
@@ -244,7 +244,7 @@ fn order(history: &[Call], jobs: &BTreeMap<&str, Job<'_>>, left: &Left, rules: &
     }
     for queue in waits.values_mut() {
         queue.sort_by_key(|wait| wait.from);
-        // From here on `to` is that of whichever of them waited longest.
+        // From here on `to` is that of the job that waited longest.
         for index in 1..queue.len() {
             if queue[index - 1].to > queue[index].to {
                 (queue[index].to, queue[index].id) = (queue[index - 1].to, queue[index - 1].id);

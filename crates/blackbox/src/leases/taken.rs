@@ -18,7 +18,7 @@ pub struct Taken {
 /// How commands name a job, after the queue.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// The attempt that is meant, if that is said.
+    /// The attempt, if the command names one.
     pub attempt: Option<u64>,
     /// For `JOB.DONE` and `JOB.RELEASE`.
     pub ended: String,

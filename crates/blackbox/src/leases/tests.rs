@@ -1,4 +1,4 @@
-//! Histories that no sound server has, each with what is said of it; and some that one may have.
+//! Histories that a sound server cannot have, each with the expected complaint; and some that it may have.
 
 use super::*;
 
@@ -127,7 +127,7 @@ fn two_holders_are_noticed() {
         .take(60, "a", 2)
         .done(70, "a")
         .is_fine();
-    // It is the second attempt that is kept, which came as the first one's lease ended.
+    // JOB.KEEP applies to the second attempt, which came as the first one's lease ended.
     let mut ended = history().put(0, "a").take(10, "a", 1).take(107, "a", 2);
     ended.rules.slack = 5;
     ended.say(109, About::Keep(2 * LEASE), "a", true).done(200, "a").is_fine();

@@ -135,7 +135,7 @@ impl Worker<'_> {
         let Named { attempt, ended, failed, kept } = job.named(self.random.below(2) == 0);
         match self.random.below(20) {
             0 => thread::sleep(Duration::from_millis(lease_ms + self.random.below(50))),
-            // It forgets it.
+            // The worker forgets the job.
             1 => return Ok(()),
             2 => {
                 let line = format!("JOB.KEEP {queue} {} {kept}", LEASE_MS.1);
@@ -182,7 +182,7 @@ impl Lives {
         Ok(Lives { plan, random, timeline, servers, next_job, history: Vec::new(), events: 0 })
     }
 
-    /// Has the workers work while the server is killed and started again, or replaced by its replica.
+    /// Runs the workers while the server is killed and started again, or replaced by its replica.
     pub fn round(&mut self) -> Result<(), Failure> {
         let life = Duration::from_millis(LIFE_MS.0 + self.random.below(LIFE_MS.1 - LIFE_MS.0));
         self.work(life, true)?;
@@ -238,7 +238,7 @@ impl Lives {
         self.plan.survivor == Survivor::Replica && errors.iter().any(|error| text.contains(error))
     }
 
-    /// One more life, at whose end nothing is killed; then all leases end, and the history is checked.
+    /// Runs one more life without a kill. Then all leases end, and the history is checked.
     ///
     /// # Errors
     /// With what is wrong with it.

@@ -73,8 +73,8 @@ impl Drop for EndsWith<'_> {
     }
 }
 
-/// They hand over to each other while clients write. Nothing is lost, nothing is done twice, and no snapshot is needed. `may_close`:
-/// connections may be closed without a reply.
+/// The servers hand over to each other while clients write. Nothing is lost, nothing is done twice, and no snapshot
+/// is needed. `may_close`: connections may be closed without a reply.
 fn change_places(first: &Server, second: &Server, may_close: bool) {
     follow(second, first);
     eventually("it follows", || is_up(second));

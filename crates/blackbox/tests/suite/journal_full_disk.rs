@@ -367,7 +367,7 @@ fn a_full_disk_of_a_replica() {
     let refuses = || {
         let mut probe = primary.connect().expect("it listens");
         probe.send(&[vec![b"DEL".to_vec(), b"nothing".to_vec()]]).expect("it listens");
-        // One that came just before the refusals waits for the disk.
+        // A request that arrived just before the refusals waits for the disk.
         reply(&mut probe, HELD).is_some_and(|answer| answer.to_string().starts_with(refusal))
     };
     let (mut acknowledged, mut held) = (0, false);

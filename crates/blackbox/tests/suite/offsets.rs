@@ -40,7 +40,7 @@ fn an_offset_includes_what_was_acknowledged_before() {
         found.expect("it is shown").parse::<u64>().expect("a number")
     };
     for number in 0..200 {
-        // Of one connection, so they are handled in one turn.
+        // All requests use one connection, so they are handled in one turn.
         let ways = ["INFO replication", "ROLE", "EVAL \"return redis.call('INFO','replication')\" 0", "EXEC"];
         let way = ways[number % ways.len()];
         client.send(&format!("SET key:{} {}", number % 7, "x".repeat(number + 1)));
@@ -155,7 +155,7 @@ fn a_snapshot_is_sent_however_much_is_written_meanwhile() {
         Server::start(2, "auto", &["--repl-diskless-sync-delay", "0", "--repl-backlog-size", "16kb"]);
     let (value, mut writer) = ("x".repeat(1 << 20), primary.client());
     for round in 0..5 {
-        // It is not waited for.
+        // Do not wait for the replies.
         (0..40).for_each(|number| writer.send(&format!("SET large:{} {value}", number % 4)));
         let mut copy = primary.client();
         check(&mut copy, "REPLCONF rdb-only 1", "OK");

@@ -13,7 +13,8 @@ use resp::Value;
 use transcript::{Runner, Socket};
 
 const SENTINELS: usize = 3;
-/// As the page for operators recommends. With less, Sentinels on a busy machine take the new primary for down, too.
+/// The value that the page for operators recommends. With less, Sentinels on a busy machine take the new primary for
+/// down, too.
 const DOWN_AFTER_MS: u32 = 2000;
 /// Number of elements that are written before anything changes.
 const KEPT_MIN: i64 = 50;
@@ -208,7 +209,7 @@ fn insist(watch: &Watch, first: u16, list: &str, is_over: &AtomicBool) -> Vec<u6
             number += 1;
             match socket.call(&[b"RPUSH".to_vec(), list.into(), number.to_string().into_bytes()]) {
                 Ok(Value::Int(_)) => acknowledged.push(number),
-                // It may be a primary without replicas, which has not heard of the new one.
+                // The server may be a primary without replicas, which has not heard of the new one.
                 Ok(Value::Error(why)) if why.starts_with(b"NOREPLICAS") => {}
                 Ok(_) | Err(_) => {
                     port = watch.primary();
@@ -300,7 +301,7 @@ fn a_primary_hands_over_and_one_that_has_stopped_is_replaced() {
     for _ in 0..scale() {
         let hand_over = || check(&mut watch.0[0].client(), "SENTINEL FAILOVER jobs", "OK");
         check_change(&watch, [&one, &other], hand_over, || {});
-        // It does not notice what happens meanwhile.
+        // The stopped server does not notice the election.
         let (stop, go_on) = (|| other.signal(Signal::STOP), || other.signal(Signal::CONT));
         check_change(&watch, [&other, &one], stop, go_on);
     }

@@ -102,7 +102,7 @@ fn state(client: &mut Client) -> Vec<String> {
     .to_vec()
 }
 
-/// Lets redis-server write its append-only file anew.
+/// Makes redis-server rewrite its append-only file.
 fn rewrite(client: &mut Client) {
     client.call("BGREWRITEAOF");
     blackbox::eventually("it is rewritten", || {
@@ -206,7 +206,7 @@ enum Turn {
 /// The way in which a user starts Darter.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Habit {
-    /// Without options, and then as the error says.
+    /// Without options, and then as the error advises.
     Reads,
     /// Always with this option.
     Always(&'static str),
@@ -298,7 +298,7 @@ fn a_journal_takes_part_and_no_job_is_lost() {
     }
 }
 
-/// Starts Darter as the errors say, wanting what the one who ran last left.
+/// Starts Darter as the errors advise, to continue with the data of the server that ran last.
 fn darter_turn(scratch: &Scratch, habit: Habit, last: Turn) -> Option<Server> {
     let wants_journal = matches!(last, Turn::Journal | Turn::Both);
     let wanted = if wants_journal { "yes" } else { "no" };
@@ -346,7 +346,7 @@ fn no_order_of_starts_and_stops_loses_a_job() {
                 (Darter, Some(last)) => darter_turn(&scratch, habit, last),
                 _ => Some(redis_turn(&scratch, turn)),
             };
-            // It refused, which loses nothing; the habit ends here.
+            // The server refused to start, which loses nothing. The test of this habit ends here.
             let Some(server) = server else { break };
             let mut client = server.client();
             let mut there = jobs(&mut client);

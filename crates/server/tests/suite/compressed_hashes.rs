@@ -133,7 +133,7 @@ fn keys_are_evicted_and_expire_as_before() {
     check(client, &format!("CONFIG SET maxmemory {limit}"), "OK");
     eventually("there is room", || counted_bytes(client) <= limit + 64 * 1024);
     check(client, "CONFIG SET maxmemory 0", "OK");
-    // All threads have answered: none of them goes on.
+    // All threads have answered, so no thread evicts any more.
     client.call("CLIENT LIST");
     let name = |number: usize| client.show(&format!("HGET bull:mail:{number} name"));
     let left = (100..COUNT).map(name).filter(|name| name == "\"sendEmail\"").count();

@@ -74,7 +74,7 @@ fn start_filtered(options: Vec<String>) -> Server {
     )
     .and_then(TryInto::try_into)
     .expect("a filter");
-    // The filter is of this thread and of what it starts.
+    // The filter applies to this thread and to its children.
     let filtered = std::thread::spawn(move || {
         apply_filter(&filter).expect("filters may be set");
         let options: Vec<&str> = options.iter().map(String::as_str).collect();

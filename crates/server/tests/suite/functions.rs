@@ -30,7 +30,7 @@ fn version(number: usize) -> String {
     format!("#!lua name=version\nredis.register_function('version', function() return {number} end)")
 }
 
-/// Servers on which the function's thread has other clients, and on which it has none.
+/// Servers whose thread of the function has other clients, and servers whose thread has no other clients.
 fn on_each_server(test: impl Fn(&mut Server)) {
     for (threads, io) in [(1, "epoll"), (1, "auto"), (3, "auto")] {
         test(&mut Server::start(threads, io, &["--busy-reply-threshold", "20"]));
@@ -293,7 +293,7 @@ fn hostile_payloads_change_nothing() {
                 refused += 1;
                 check(&mut client, "FUNCTION LIST WITHCODE", &listed);
             }
-            // It says something else and is a library nevertheless.
+            // The changed payload is still a valid library.
             Value::Simple(_) => {
                 check(&mut client, "FUNCTION FLUSH", "OK");
                 load(&mut client, &version(1));

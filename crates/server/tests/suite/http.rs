@@ -56,7 +56,7 @@ fn a_page_runs_no_command() {
             page("post", "X:"),
             page("GET", "Host:"),
             page("OPTIONS", "hOST:"),
-            // Behind commands, of which none is answered any more, in a transaction, in any form, and of a subscriber.
+            // Behind commands, which are no longer answered; in a transaction; in any form; and from a subscriber.
             ["INCR a\r\nINCR b\r\nINCR c\r\nLPUSH d 1\r\n", &page("POST", "Host:")].concat(),
             ["MULTI\r\n", &page("POST", "Host:"), "EXEC\r\n"].concat(),
             ["*1\r\n$4\r\nPOST\r\n", BODY].concat(),
@@ -139,7 +139,7 @@ fn a_page_runs_no_command_of_memcached() {
             check(&mut client, "AUTH secret", "OK");
         }
         check(&mut client, "SET kept 1", "OK");
-        // One error each for the lines up to the one that gives HTTP away. Earlier requests are answered.
+        // Each line gets an error, up to the one that reveals HTTP. Earlier requests are answered.
         let (one, two) = ("ERROR\r\n", "ERROR\r\nERROR\r\n");
         for (method, expected) in [("POST", one), ("GET", two), ("PUT", two)] {
             let request = page(method, "Host:").replace(BODY, body);

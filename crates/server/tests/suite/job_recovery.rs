@@ -9,7 +9,7 @@ fn job(jid: &str) -> String {
     format!(r#"{{"class":"A","args":[],"jid":"{jid}","queue":"q"}}"#)
 }
 
-/// As Sidekiq's process `identity` beats, while it runs this job, if it runs one.
+/// Sends the heartbeat of the Sidekiq process `identity`, with the job that it is running, if any.
 fn beat(client: &mut Client, identity: &str, running: Option<&str>) {
     for line in [
         format!("UNLINK {identity}:work"),

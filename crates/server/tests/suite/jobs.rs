@@ -36,7 +36,8 @@ fn a_worker_that_waits_gets_what_a_dead_one_had_and_what_is_due() {
     }
 }
 
-/// A lease begins when it is given, also behind a slow command of the same turn, and if a slow transaction serves who waits.
+/// A lease begins when it is given, even behind a slow command of the same turn, and even if a slow transaction
+/// serves the waiting worker.
 #[test]
 fn leases_begin_when_they_are_given() {
     let server = Server::start(1, "auto", &["--enable-debug-command", "yes"]);

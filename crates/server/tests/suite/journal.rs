@@ -50,7 +50,7 @@ fn what_is_acknowledged_survives_the_process() {
                 check(&mut client, "BGREWRITEAOF", "Background append only file rewriting started");
                 eventually_rewritten(&mut client);
             }
-            // It waits for the disk, and so for more than the process.
+            // WAITAOF waits for the disk, so the write even survives a crash of the machine.
             check(&mut client, "WAITAOF 1 0 0", "1) (integer) 1\n2) (integer) 0");
             kill(server);
         }
@@ -142,7 +142,7 @@ fn waitaof_waits_for_the_disk() {
     let error = "(error) ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
     check(&mut client, "WAITAOF 1 0 0", error);
     eventually("it has ended", || server.log().contains("the journal is closed"));
-    // A journal that ends before it has a base has kept nothing, and whoever waits for it hears so.
+    // A journal that ends before it has a base has kept nothing, and waiting clients get an error.
     let mut other = server.client();
     for _ in 0..5 {
         check(&mut client, "CONFIG SET appendonly yes", "OK");

@@ -172,7 +172,7 @@ fn a_lower_limit_takes_nothing_away() {
     // New items take the place of others.
     (0..5).for_each(|part| store(client, &format!("b{part}:"), 1000));
     assert!((2500..7500).contains(&evicted(redis)), "{}", evicted(redis));
-    // By Redis' command the limit holds at once.
+    // With Redis' command the limit takes effect at once.
     check(redis, "CONFIG SET maxmemory 10485761", "OK");
     eventually("there is room", || redis.show("DBSIZE").len() < "(integer) 10000".len());
 }

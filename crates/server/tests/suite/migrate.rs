@@ -76,7 +76,7 @@ fn options_are_minded() {
     check(ours, &format!("MIGRATE 127.0.0.1 {port} k 0 1000 COPY REPLACE"), "OK");
     check(ours, "GET k", "\"new\"");
     check(theirs, "GET k", "\"new\"");
-    // Of several keys those go that can.
+    // With several keys, those that the target accepts are moved.
     check(ours, "MSET k again l text", "OK");
     check(ours, &format!("MIGRATE 127.0.0.1 {port} \"\" 0 1000 KEYS k l"), busy);
     check(ours, "EXISTS k", "(integer) 1");
@@ -209,7 +209,7 @@ fn the_keys_of_a_client_that_is_gone_stay() {
     check(other, "GET a", "\"1\"");
 }
 
-/// Reads a request, of which this is the beginning: words in brackets.
+/// Reads a request, shown as words in brackets, which must begin with `beginning`.
 #[track_caller]
 fn expect_request(target: &mut Client, beginning: &str) {
     let resp::Value::Array(words) = target.receive() else { panic!("no request") };

@@ -183,7 +183,7 @@ fn who_reads_no_news_is_disconnected() {
     }
     assert_eq!(client.info("clients", "tracking_clients"), "0");
     assert!(server.log_end().contains("it exceeds client-output-buffer-limit"));
-    // One that reads is sent as much as there is.
+    // A client that reads gets all news.
     let mut reader = told_of_all(&server, "prefixes", &keys);
     for key in &keys {
         check(client, &format!("SET {key} v"), "OK");

@@ -82,7 +82,7 @@ fn a_server_can_follow_one_that_was_just_killed() {
         let port = server.port().to_string();
         server.signal(Signal::KILL);
         server.wait();
-        // It gets as far as the socket, which comes after the port.
+        // The server must get past the port, which it opens before the socket.
         check_refused(
             &["--bind", "127.0.0.1", "--port", &port, "--unixsocket", "/nonexistent/socket"],
             "cannot listen on /nonexistent/socket: No such file or directory (os error 2)",

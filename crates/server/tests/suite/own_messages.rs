@@ -54,7 +54,7 @@ fn messages_to_oneself_keep_their_place() {
             &["SUBSCRIBE c", "MULTI", "PUBLISH c 1", "GET x", "EXEC", "GET y", "UNSUBSCRIBE"],
             ">[subscribe c 1], OK, QUEUED, QUEUED, [1 nil], >[message c 1], nil, >[unsubscribe c 0]",
         ),
-        // It was subscribed when it published.
+        // The client was subscribed when it published.
         (
             &["MULTI", "SUBSCRIBE c", "PUBLISH c m", "UNSUBSCRIBE c", "EXEC", "GET x"],
             "OK, QUEUED, QUEUED, QUEUED, [>[subscribe c 1] 1 >[unsubscribe c 0]], >[message c m], nil",

@@ -58,7 +58,7 @@ fn it_is_turned_on_and_off_while_the_server_runs() {
     check(&mut client, "LLEN app:queue:q", "(integer) 1");
 }
 
-/// As QUEUE PROMOTE says what `promote sidekiq` does.
+/// The rule of `promote sidekiq` as a QUEUE PROMOTE command.
 const LIKE_SIDEKIQ: &str = "QUEUE PROMOTE mine FROM later TO queue:{$.queue} SADD queues STAMP enqueued_at";
 
 #[test]

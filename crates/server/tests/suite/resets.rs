@@ -108,7 +108,7 @@ fn in_a_script() {
         caller.send("EVAL \"while true do end\" 1 {k}a");
         eventually("slow", || other.show("GET {k}b").contains("BUSY"));
         caller.reset();
-        // Some are reset who were told that it is busy, some whose command was not looked at.
+        // Reset some clients that got BUSY, and some whose command was not looked at.
         for client in &mut clients {
             client.send("INCR {k}c");
         }
@@ -137,7 +137,7 @@ fn in_the_middle_of_a_large_reply() {
         for client in &mut clients {
             client.send("GET large");
             client.send("GET large");
-            // It has begun.
+            // The reply has begun.
             let mut first = [0];
             std::io::Read::read_exact(client.stream(), &mut first).unwrap();
         }

@@ -240,14 +240,14 @@ fn the_log_follows_its_path() {
     let server = start(&scratch, &["--logfile", &path, "--enable-debug-command", "yes"]);
     let mut client = server.client();
     let has = |path: &str, line: &str| fs::read_to_string(path).is_ok_and(|text| text.contains(line));
-    // As logrotate does, without a word to the server.
+    // Debian's logrotate does not tell the server.
     fs::rename(&path, &old).unwrap();
     eventually("a new file is there", || fs::exists(&path).unwrap());
     client.show("DEBUG LOG after-rename");
     assert!(
         has(&path, "after-rename") && !has(&old, "after-rename") && has(&old, "Ready to accept connections")
     );
-    // As others do, with one.
+    // Other tools send a signal.
     fs::rename(&path, &old).unwrap();
     server.signal(Signal::HUP);
     eventually("a new file is there", || fs::exists(&path).unwrap());

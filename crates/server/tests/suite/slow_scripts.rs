@@ -12,7 +12,7 @@ const BUSY: &str =
 const LOOP: &str = "EVAL \"while true do pcall(function() while true do end end) end\" 1 {k}a";
 const WRITING_LOOP: &str = "EVAL \"redis.call('set', KEYS[1], 'x') while true do end\" 1 {k}a";
 
-/// Servers on which the script's thread has other clients, and on which it has none.
+/// Servers whose thread of the script has other clients, and servers whose thread has no other clients.
 fn on_each_server(test: impl Fn(&mut Server)) {
     for (threads, io) in [(1, "epoll"), (1, "auto"), (3, "auto")] {
         test(&mut Server::start(threads, io, &["--lua-time-limit", "20", "--requirepass", "p"]));
@@ -79,7 +79,7 @@ fn a_script_that_loops_is_killed() {
     });
 }
 
-/// One call of Lua's string functions, which would take longer than anybody waits.
+/// One call of a Lua string function that would take practically forever.
 const BACKTRACKING: &str =
     "EVAL \"return string.find(string.rep('a', 100000), string.rep('a-', 50) .. 'b')\" 1 {k}a";
 

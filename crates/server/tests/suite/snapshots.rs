@@ -52,7 +52,7 @@ fn fill(client: &mut Client) {
 /// Digest and expiries of all data, and what the digest leaves out.
 fn state(client: &mut Client) -> Vec<String> {
     let mut state = vec![client.show("DEBUG DIGEST"), client.show("FUNCTION LIST WITHCODE")];
-    // It is not just listed.
+    // The function can be called, and is not just listed.
     check(client, "FCALL answer 0", "(integer) 42");
     for db in DATABASES {
         check(client, &format!("SELECT {db}"), "OK");
@@ -412,7 +412,7 @@ fn a_server_killed_while_it_saves_leaves_a_whole_snapshot() {
         let file_number = || fs::metadata(scratch.path("dump.rdb")).map_or(0, |metadata| metadata.ino());
         let before = file_number();
         client.send(command);
-        // It ends at the latest when the save does: then the file has its name.
+        // The loop ends at the latest with the save, when the file gets its final name.
         while file_number() == before {
             if fs::metadata(&temporary).is_ok_and(|metadata| metadata.len() > enough) {
                 killed_count += 1;

@@ -125,7 +125,8 @@ fn broadcasts_follow_prefixes() {
     on_each_server(|server| {
         let (reader, writer) = (&mut resp3(server), &mut server.client());
         check(reader, "CLIENT TRACKING ON BCAST PREFIX user: PREFIX job: NOLOOP", "OK");
-        // One after the other: commands that run on several threads are told of as each thread's turn ends, which may be after the reply.
+        // Write one key after the other: for a command on several threads, messages are sent as each thread's turn
+        // ends, which may be after the reply.
         writer.call("SET user:1 a");
         assert_eq!(told(reader), "invalidate [user:1]");
         writer.call("SET other a");

@@ -31,7 +31,7 @@ fn clients_on_all_threads_are_killed_by_a_transaction() {
         }
     }
     eventually("they wait", || client.info("clients", "blocked_clients") == THREADS.to_string());
-    // As Sentinel sends it; there is no file to be rewritten.
+    // Sentinel sends this transaction. Here is no file to be rewritten.
     let replies =
         exec(client, &["CONFIG REWRITE", "CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub", "PING"]);
     let normal = format!("(integer) {}", 2 * THREADS);
@@ -81,7 +81,7 @@ fn a_scan_removes_what_has_expired() {
         check(client, "DBSIZE", "(integer) 3");
         check(client, "SCAN 0 MATCH a COUNT 1000", "1) \"0\"\n2) (empty array)");
         check(client, "DBSIZE", "(integer) 2");
-        // Of whatever type.
+        // An expired key of another type is removed, too.
         check(client, "SCAN 0 TYPE list COUNT 1000", "1) \"0\"\n2) (empty array)");
         check(client, "DBSIZE", "(integer) 1");
         assert_eq!(client.info("stats", "expired_keys"), "2");

@@ -87,7 +87,7 @@ fn clients_of_removed_users_are_disconnected() {
         }
         check(admin, "AUTH x x", "(error) WRONGPASS invalid username-password pair or user is disabled.");
         check(stays, "ACL WHOAMI", "\"y\"");
-        // One that removes itself gets its reply, and nothing after it.
+        // A user that deletes itself gets the reply, and nothing after it.
         stays.send("ACL DELUSER y");
         stays.send("SET late 1");
         assert_eq!(stays.receive().to_string(), "(integer) 1");
@@ -321,7 +321,7 @@ fn users_are_shown_and_found_among_clients() {
     assert_eq!(admin.field_of(ids[1], "user"), "x");
     let own = admin.id();
     assert_eq!(admin.field_of(own, "user"), "default");
-    // Of others only what is not the administrator's is shown.
+    // MONITOR hides administrative commands.
     let monitor = &mut server.client();
     check(monitor, "MONITOR", "OK");
     check(admin, "ACL SETUSER y >secret", "OK");

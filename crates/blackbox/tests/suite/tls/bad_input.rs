@@ -15,7 +15,7 @@ const HALF_HELLO: &[u8] = &[22, 3, 1, 2, 0, 1];
 fn half_handshakes(secured: &Secured, count: usize) -> Vec<TcpStream> {
     let begin = |_| {
         let mut stream = secured.tcp();
-        // It may have been closed, because there are too many.
+        // The connection may have been closed, because there are too many.
         let _ = stream.write_all(HALF_HELLO);
         stream
     };

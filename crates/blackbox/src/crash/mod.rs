@@ -1,4 +1,4 @@
-//! Kills a server repeatedly, and checks each time whether it has kept what it promised.
+//! Kills a server repeatedly, and checks each time whether it has kept all promised changes.
 //!
 //! ```text
 //! start ─▶ clients work ─▶ (BGREWRITEAOF) ─▶ kill -9 ─▶ (start ─▶ kill -9 while it recovers)* ─▶ start ─▶ read all ─▶ check
@@ -117,7 +117,7 @@ impl Crashes {
         self.round_with(|_| ())
     }
 
-    /// Does the same. Between death and start, `damage` may change the files in the folder.
+    /// Runs one life, too. Between death and start, `damage` may change the files in the folder.
     pub fn round_with(&mut self, damage: impl FnOnce(&Path)) -> Result<(), Failure> {
         let stop = AtomicBool::new(false);
         let seed = self.random.next_u64();

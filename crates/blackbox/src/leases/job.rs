@@ -112,8 +112,8 @@ impl Job<'_> {
         self.gives.first().filter(|give| give.attempt == 1)
     }
 
-    /// Queue and time in which it surely waited for its first attempt; `None` if that is not known. `unheard` are the takes that were
-    /// never answered.
+    /// The queue in which the job surely waited for its first attempt, and the time; `None` if that is not known.
+    /// `unheard` are the takes that were never answered.
     pub(super) fn surely_waits(&self, unheard: &[&Call], is_left: bool) -> Option<(&str, Moment, Moment)> {
         let put = self.put?;
         let Deed::Put { queue, is_delayed: false, .. } = &put.deed else { return None };

@@ -8,9 +8,9 @@ use crate::account::Moment;
 /// A lock of a queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lock {
-    /// How it is called.
+    /// Its name.
     pub name: String,
-    /// How long a job has it at most, in nanoseconds.
+    /// The longest time for which a job has it, in nanoseconds.
     pub time: Option<Moment>,
 }
 
@@ -25,7 +25,7 @@ struct Put<'h> {
 }
 
 impl Put<'_> {
-    /// From when until when it surely has its lock.
+    /// The time during which the job surely has its lock.
     fn has_surely(&self, job: &Job<'_>) -> Option<(Moment, Moment)> {
         let given = job.gives.iter().map(|give| give.answered).min();
         let from = self.call.answered.or(given)?;
@@ -33,7 +33,7 @@ impl Put<'_> {
         Some((from, over.min(job.ends_at_the_earliest().unwrap_or(Moment::MAX))))
     }
 
-    /// When it surely no longer has it.
+    /// The time from which the job surely no longer has its lock.
     fn has_lost(&self, job: &Job<'_>) -> Moment {
         let time = self.lock.time.zip(self.call.answered);
         let over = time.map_or(Moment::MAX, |(time, answered)| answered.saturating_add(time));

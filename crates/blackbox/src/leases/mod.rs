@@ -44,7 +44,7 @@ pub use work::{Lives, Plan};
 pub struct Call {
     /// Before it was sent.
     pub sent: Moment,
-    /// After the reply was read; `None` if there was none.
+    /// After the reply was read; `None` if no reply came.
     pub answered: Option<Moment>,
     /// The operation.
     pub deed: Deed,
@@ -74,7 +74,7 @@ pub enum Deed {
         queues: Vec<String>,
         /// How long the leases are, in nanoseconds.
         lease: Moment,
-        /// How many jobs it may have got.
+        /// The most jobs that it may have got.
         count: u64,
         /// The jobs of the reply.
         got: Vec<Taken>,
@@ -93,7 +93,7 @@ pub enum Deed {
 }
 
 impl Deed {
-    /// Notes what the reply says.
+    /// Records the reply.
     pub fn hear(&mut self, reply: &Value) {
         match self {
             Deed::Put { id, holder, .. } => *holder = Some(text(reply)).filter(|other| other != id),
@@ -134,13 +134,13 @@ pub struct Limits {
 pub struct Rules {
     /// By how much the server's clock, which it reads now and then, may be behind.
     pub slack: Moment,
-    /// A schedule pushes jobs whose ids begin so, and go on with the time in ms: one in a second at most.
+    /// The prefix of the ids of a schedule's jobs; the time in ms follows. It pushes at most one in a second.
     pub made: Option<String>,
-    /// The limits of queues, which they have all the time.
+    /// The limits of queues, which never change.
     pub limits: BTreeMap<String, Limits>,
 }
 
-/// The jobs that are there when all is over.
+/// The jobs that are left at the end.
 #[derive(Clone, Default, Debug)]
 pub struct Left {
     /// The waiting jobs.
@@ -280,7 +280,7 @@ fn order(history: &[Call], jobs: &BTreeMap<&str, Job<'_>>, left: &Left, rules: &
     complaints
 }
 
-/// Whether a queue gave more than it may.
+/// Finds takes that exceed the limits of a queue.
 fn limit(queue: &str, limits: Limits, jobs: &BTreeMap<&str, Job<'_>>, rules: &Rules) -> Vec<String> {
     let mut complaints = Vec::new();
     let of_queue = || jobs.values().flat_map(|job| job.gives.iter().map(move |give| (job, give)));

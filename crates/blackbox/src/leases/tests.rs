@@ -4,7 +4,7 @@ use super::*;
 
 const LEASE: Moment = 100;
 
-/// A history as it is written down: times are those of sending, and replies come at once or never.
+/// A history in short form: times are those of sending, and replies come at once or never.
 #[derive(Default)]
 struct History {
     calls: Vec<Call>,
@@ -166,7 +166,7 @@ fn jobs_that_are_done_twice_or_refused_are_noticed() {
     again.is_wrong("attempt 2 of a began after it was done");
     let refused = history().put(0, "a").take(10, "a", 1).say(20, About::Done, "a", false).waits("a");
     refused.is_wrong("Done of a was refused while attempt 1 held it");
-    // Another worker, whose lease had ended, said it before.
+    // Another worker, whose lease had ended, sent the call before.
     history()
         .put(0, "a")
         .take(10, "a", 1)

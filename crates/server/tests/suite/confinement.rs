@@ -56,7 +56,7 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_setpriority,
     libc::SYS_setrlimit,
 ];
-/// The same, of those that newer architectures do not have.
+/// Further system calls, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const FORBIDDEN_OF_OLD: &[i64] =
     &[libc::SYS_chown, libc::SYS_lchown, libc::SYS__sysctl, libc::SYS_ioperm, libc::SYS_iopl];

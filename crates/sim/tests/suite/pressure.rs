@@ -29,7 +29,8 @@ fn hanging(mut entropy: Entropy, sync: Sync) -> (World, u64) {
     (world, threads)
 }
 
-/// Sends this whenever the last one was answered, for so long. Returns how many were answered, and when the last one was.
+/// Sends a request whenever the last one was answered, for a given time. Returns how many were answered, and when the
+/// last one was.
 fn push(world: &mut World, clients: &mut [Client], ms: u64) -> (usize, u64) {
     let (mut count, mut last_ns) = (0, world.now_ns());
     world.run_to(last_ns + ms * 1_000_000, |world| {

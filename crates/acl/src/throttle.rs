@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// How long a wrong password counts.
 const WINDOW_MS: u64 = 10_000;
-/// [`WINDOW_MS`] in seconds, for texts.
+/// `WINDOW_MS` in seconds, for texts.
 pub const THROTTLE_S: &str = "10";
 /// How many addresses have a count of their own. All others share one.
 const ADDRESSES_MAX: usize = 1024;

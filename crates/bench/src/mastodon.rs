@@ -1,7 +1,7 @@
 //! `mastodon`: the mix of requests that Mastodon makes.
 //!
 //! Seven of ten steps push or fetch a job in one of six queues. The others write home feeds (ZADD and ZREMRANGEBYRANK for
-//! several followers in one pipeline), publish to a few subscribers, ask whether anybody has subscribed, and count
+//! several followers in one pipeline), publish to a few subscribers, ask whether a channel has subscribers, and count
 //! visitors. A job is fetched only if one was pushed, so no fetch waits.
 
 use std::io;

@@ -41,7 +41,7 @@ impl Schedule {
         Self::parse_by(text, false)
     }
 
-    /// The same, with an optional field for the second before the others.
+    /// The schedule that these five fields describe, with an optional field for the second before them.
     ///
     /// # Errors
     /// A sentence about the fault in the text.

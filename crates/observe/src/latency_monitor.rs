@@ -53,7 +53,7 @@ impl LatencyMonitor {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds `event`, which took so long and ends now.
+    /// Adds `event`, which ends now, with its duration.
     pub(crate) fn note(&self, event: &'static str, ns: u64, clock: &Clock) {
         self.add(event, Sample { unix_seconds: clock.now_ms() / 1000, duration_ms: ns / 1_000_000 });
     }

@@ -122,7 +122,7 @@ pub struct OutputLimit {
 }
 
 impl OutputLimit {
-    /// Whether so much output is above the soft or the hard limit.
+    /// Whether this much output is above the soft or the hard limit.
     pub fn is_exceeded_by(&self, bytes: u64) -> bool {
         [self.hard_bytes, self.soft_bytes].iter().any(|limit| *limit > 0 && bytes > *limit)
     }

@@ -34,7 +34,7 @@ pub struct Access {
     is_limited: bool,
 }
 
-/// What a client lacks to run a command.
+/// The reason why a client may not run a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lack {
     /// The client has not authenticated.
@@ -67,7 +67,7 @@ impl Users {
     /// The access of a client that authenticates as the user `name`; `None` if name or password are wrong.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Access> {
         let change_count = self.change_count();
-        // Also for a name that nobody has: how long it takes must not tell which names there are.
+        // Hash even if no user has this name: the time taken must not reveal which names exist.
         let hash = PasswordHash::of(password);
         let account = self.find(name).filter(|account| account.user.admits(&hash))?;
         Some(Access::new(account, change_count, true))

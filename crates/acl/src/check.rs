@@ -9,7 +9,7 @@ use command::{Channels, Command, CommandError, Flag, KeyFlag, KeyUse, Keys};
 use crate::selector::Selector;
 use crate::user::User;
 
-/// What a permission is missing for. If several are missing, the last of these is reported.
+/// The kind of permission that is missing. If several are missing, the last of these is reported.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reason {
     /// The command itself.
@@ -40,7 +40,7 @@ impl Reason {
 /// Why a command must not run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Denied {
-    /// What is missing.
+    /// The kind of permission that is missing.
     pub reason: Reason,
     /// The argument that was denied; 0 for the command itself.
     pub index: usize,

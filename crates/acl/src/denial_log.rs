@@ -26,7 +26,7 @@ pub enum Context {
 /// A denied command or a failed authentication.
 #[derive(Clone, Copy, Debug)]
 pub struct Denial<'a> {
-    /// What was missing.
+    /// The kind of permission that was missing.
     pub reason: Reason,
     /// Where the command came from.
     pub context: Context,
@@ -43,7 +43,7 @@ pub struct LogEntry {
     pub id: u64,
     /// How many denials the entry stands for.
     pub count: u64,
-    /// What was missing.
+    /// The kind of permission that was missing.
     pub reason: Reason,
     /// Where the command came from.
     pub context: Context,

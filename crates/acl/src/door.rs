@@ -1,4 +1,4 @@
-//! What the commands of this crate need from the thread that runs them.
+//! The services that the commands of this crate need from the thread that runs them.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::users::Users;
 pub struct Settings {
     /// New users may use all channels (`acl-pubsub-default`).
     pub all_channels: bool,
-    /// The path of the ACL file; empty if there is none (`aclfile`).
+    /// The path of the ACL file (`aclfile`); empty if it is not set.
     pub file: Arc<str>,
 }
 
@@ -37,6 +37,6 @@ pub trait Door {
     /// Fills `into` with random bytes for a secret.
     fn draw_secret(&mut self, into: &mut [u8]) -> io::Result<()>;
 
-    /// To be called after users have changed: idle clients learn of it before the reply is sent.
+    /// Call this after users have changed: idle clients learn of the change before the reply is sent.
     fn users_changed(&mut self);
 }

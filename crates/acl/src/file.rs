@@ -55,13 +55,13 @@ fn parse_line(
         let rule = rule.trim_ascii();
         match user.apply(grammar, rule) {
             Ok(()) => {}
-            // What is not known here is no secret.
+            // An unknown rule contains no secret, so the error may show it.
             Err(error @ RuleError::Unknown) => {
                 let before = format!("{place}: Error in applying operation '");
                 errors.extend([before.as_bytes(), rule, format!("': {error}. ").as_bytes()].concat());
             }
             Err(_) if has_other_error => {}
-            // It may be the reason for those that follow.
+            // Later errors may follow from this one.
             Err(error) => {
                 errors.extend(format!("{place}: {error}. ").into_bytes());
                 has_other_error = true;

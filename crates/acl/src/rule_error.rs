@@ -1,4 +1,4 @@
-//! What can be wrong with a rule.
+//! The reasons for which a rule is refused.
 
 /// Why a rule is refused. The texts are those of Redis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -145,7 +145,7 @@ impl Selector {
             }
             None => self.keys.push(KeyPattern { reads, writes, pattern: pattern.into() }),
         }
-        // It would be shown, and read again, as this.
+        // The pattern `*` for reading and writing is shown, and read again, as all keys.
         if self.keys.iter().any(|keys| keys.reads && keys.writes && *keys.pattern == *b"*") {
             self.set_all_keys(true);
         }

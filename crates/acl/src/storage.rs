@@ -16,7 +16,7 @@ use crate::users::Users;
 pub struct Storage<'a> {
     /// The disk.
     pub disk: &'a Disk,
-    /// The path of the file, from `aclfile`; empty if there is none.
+    /// The path of the file, from `aclfile`; empty if it is not set.
     pub path: &'a str,
 }
 

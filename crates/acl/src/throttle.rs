@@ -4,14 +4,14 @@
 //! Correct passwords are refused as well during that time. Otherwise they would stand out, and guessing would be as
 //! fast as before.
 //!
-//! The time is passed in, in milliseconds of a clock that nobody sets.
+//! The time is passed in, in milliseconds of a monotonic clock.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// How long a wrong password counts.
 const WINDOW_MS: u64 = 10_000;
-/// The same in seconds, for texts.
+/// `WINDOW_MS` in seconds, for texts.
 pub const THROTTLE_S: &str = "10";
 /// How many addresses have a count of their own. All others share one.
 const ADDRESSES_MAX: usize = 1024;

@@ -11,7 +11,7 @@ use crate::selector::Selector;
 /// The most selectors, patterns, passwords and rules about commands that one user may have together.
 const PARTS_MAX: usize = 10_000;
 
-/// What the meaning of rules depends on.
+/// The table and the default that decide what a rule means.
 #[derive(Clone, Copy, Debug)]
 pub struct Grammar<'t> {
     /// The commands that rules may name.
@@ -136,7 +136,7 @@ impl User {
 
     /// Whether clients may authenticate as this user with the password of this hash.
     pub fn admits(&self, hash: &PasswordHash) -> bool {
-        // All of them are compared, whichever it is.
+        // Compare all hashes: the time taken must not reveal which one matches.
         let is_known = self.passwords.iter().fold(false, |found, known| found | known.matches(hash));
         self.is_on && (self.takes_any_password || is_known)
     }
@@ -162,7 +162,7 @@ impl User {
 /// Refuses characters that would end the selector or open a quote when the user's description is read again.
 fn parse_selector(grammar: Grammar, rules: &[u8]) -> Result<Selector, RuleError> {
     let mut selector = Selector::new(grammar.table, grammar.all_channels);
-    // Where quotes do not match there is no rule.
+    // Text with unbalanced quotes has no rules.
     for rule in resp::split_args(rules).unwrap_or_default() {
         if rule.ends_with(b")") || rule.iter().any(|byte| matches!(byte, b'"' | b'\'')) {
             return Err(RuleError::Syntax);

@@ -108,7 +108,7 @@ impl Users {
         self.lock().len() == 1
     }
 
-    /// How often users have changed. Whoever has seen the reply to a change sees its number.
+    /// How often users have changed. A client that has seen the reply to a change also sees its number.
     #[inline]
     pub(crate) fn change_count(&self) -> u64 {
         self.change_count.0.load(Ordering::Acquire)

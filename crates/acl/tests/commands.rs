@@ -56,7 +56,7 @@ impl Host for Thread {
     }
 }
 
-/// What runs a subcommand of ACL.
+/// The function that runs a subcommand of ACL.
 fn function(command: &Command) -> Function {
     let name = command.full_name.trim_start_matches("acl|");
     let entry = acl::ENTRIES[0].subcommands.iter().find(|entry| entry.name == name);

@@ -57,7 +57,7 @@ fn rules_are_shown_in_one_form() {
     check_shown("(+get) clearselectors", off);
     let with_empty = "off sanitize-payload resetchannels -@all (resetchannels -@all)";
     check_shown("()", with_empty);
-    // Where quotes do not match there is no rule.
+    // Text with unbalanced quotes has no rules.
     check_shown("(+get' ~a)", with_empty);
 }
 
@@ -83,7 +83,7 @@ fn wrong_rules_are_refused() {
     for rule in ["a", "+select|", "%", "%R", "%~a", "%RR~a", "%X~a", "~a\tb", "&a\rb", "(on)", ")"] {
         check_refused(rule, "Syntax error");
     }
-    // What would not be read again as it is written.
+    // Rules that would not be read back as they are written.
     for rule in ["(~a\\))", "(\"~a'b\")", "(\"~a\\\"b\")"] {
         check_refused(rule, "Syntax error");
     }
@@ -117,7 +117,7 @@ fn wrong_rules_are_refused() {
     assert!(made(&many.join(" ")).expect_err("many").ends_with("Too many rules, or too long a rule"));
 }
 
-/// What the user of `rules` may do: `line` is a call.
+/// Checks whether the user of `rules` may run the call `line`.
 #[track_caller]
 fn check(rules: &str, line: &str, expected: Result<(), (Reason, usize)>) {
     let table = table();

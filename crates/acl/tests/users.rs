@@ -1,4 +1,5 @@
-//! All users: how they change, what that means for whoever acts as one of them, and the texts that declare them.
+//! All users: their changes, the effect of a change on clients that act as one of them, and the texts that declare
+//! them.
 
 use acl::{Access, DEFAULT, Denied, Grammar, Lack, Reason, UserLine, Users};
 use command::{Entry, Flag, KeyFlag, KeySpec, Keys, Table};
@@ -63,7 +64,7 @@ fn clients_need_no_check_until_something_changes() {
     assert!(!access.needs_check(&users));
     assert!(set(&users, table, "default", "-get"));
     assert!(access.needs_check(&users) && !access.is_of(&users.latest()));
-    // It has not heard of it yet.
+    // The client has not heard of the change yet.
     check(&access, table, "get a", Ok(()));
     let before = access.follow(&users.latest()).expect("it is still there");
     assert!(before.user.is_unrestricted() && access.is_limited() && !access.has_missed_change(&users));

@@ -1,4 +1,4 @@
-//! What a scrape of `/metrics` and of `/queues.json` costs, by the number of queues:
+//! Measures what a scrape of `/metrics` and of `/queues.json` costs, by the number of queues:
 //! `cargo run --release -p admin --example scrape_cost`
 
 #[path = "../tests/made_up/mod.rs"]

@@ -1,10 +1,10 @@
-//! The open connections, and which of them is closed in favour of a new one.
+//! Keeps the open connections, and chooses the one that is closed in favour of a new one.
 //!
 //! A connection *waits* while it has no request: during its TLS handshake, before its first request, and between
 //! requests. When there are `http-connections-max` connections, the one that has waited longest is closed for the new
 //! one. Connections that have sent no request yet come first, then the other waiting ones, then those that do not read
-//! their answer. So silent, slow or deaf strangers keep nobody out, however many they are. Only if all connections are
-//! busy is the new one refused.
+//! their answer. So silent, slow or unresponsive strangers keep no other client out, however many they are. The new
+//! connection is refused only if all connections are busy.
 //!
 //! Invariant: a connection is counted from [`Connections::admit`] until its [`Place`] is dropped or it is closed in
 //! favour of another.
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-/// A peer that has taken no bytes for so long counts as not reading.
+/// A peer that has taken no bytes for this long counts as not reading.
 const STALL_MIN: Duration = Duration::from_secs(1);
 
 /// See the head of this file.
@@ -148,7 +148,7 @@ mod tests {
         // The one that has never asked goes, though another has come before it.
         let second = admit().expect("one waits");
         assert_eq!([&kept, &busy, &silent, &second].map(is_open), [true, true, false, true]);
-        // It is not counted twice.
+        // The displaced connection is not counted twice.
         drop(silent);
         assert_eq!((connections.count(), connections.displaced.get()), (3, 1));
         second.note_request();
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!([&kept, &busy, &second, &third].map(is_open), [false, true, true, true]);
         third.note_request();
         assert!(admit().is_none(), "all are busy");
-        // The one that reads on is, too, and another one that does not is not.
+        // A connection that goes on reading is busy, too; one that has stopped reading is not.
         let later = now + STALL_MIN;
         second.connection.note_sending(false, later);
         second.connection.note_sending(true, later);

@@ -20,7 +20,7 @@ use crate::state::State;
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The header with the token for commands.
 const TOKEN: HeaderName = HeaderName::from_static("x-darter-token");
-/// After so many wrong passwords from one address, further ones are ignored for a while.
+/// After this many wrong passwords from one address, further ones are ignored for a while.
 const AUTH_FAILURES_MAX: u64 = 10;
 /// The error of protected mode, as far as possible in Redis' words.
 const PROTECTED: &str = "DENIED protected mode is enabled and no password is set for the default user. In this mode \
@@ -75,7 +75,7 @@ impl Visitor {
         }
         if let Ok(mut messenger) = Messenger::open(state.source, self) {
             let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
-            // It is refused: that is what it is for.
+            // The command runs only to be refused, counted and logged.
             let _ = messenger.call(&args).await;
         }
         let command = args.join(" ").to_uppercase();

@@ -1,6 +1,6 @@
-//! What must hold for any HTTP request, checked by tests and by the fuzzer.
+//! Properties of every HTTP request and reply, checked by tests and by the fuzzer.
 //!
-//! - `Host`: an accepted name is one that nobody else can have, or one in the setting.
+//! - `Host`: an accepted name is one that no other site can have, or one in the setting.
 //! - Credentials: the decoded user and password are those that were encoded.
 //! - Query fields, and bodies of commands: accepted or refused; a command that no button of the console runs is refused.
 //! - Replies become valid JSON.
@@ -37,7 +37,7 @@ fn check_headers(lines: &[&[u8]]) {
             headers.append(name, value);
         }
     }
-    // Without the token there is no command, whatever else is said.
+    // Without the token no command runs, whatever else the request contains.
     assert!(check_command(&headers, TOKEN).is_err());
     let _ = check_site(&headers);
     if check_host(&headers, "darter.example").is_ok() {

@@ -1,5 +1,5 @@
-//! The jobs of a queue that are not in its list, for the console: those that workers have, that come later or are dead, and the
-//! schedules. The lists are those of JOB.LIST and CRON LIST, with texts that are cut, so that no job makes a page of megabytes.
+//! Shows the console the jobs of a queue that are not in its list (active, delayed and dead ones), and its schedules.
+//! The lists are those of JOB.LIST and CRON LIST. Texts are cut, so that no job makes a page of megabytes.
 
 use hyper::StatusCode;
 use resp::Value;
@@ -14,11 +14,11 @@ use crate::state::State;
 
 /// The most jobs in one answer.
 const JOBS_MAX: u64 = 200;
-/// Jobs that are asked for if more are longer than a reply may be.
+/// The number of jobs asked for when a page of the usual size is longer than a reply may be.
 const FEW: u64 = 5;
-/// Bytes of a payload that are shown.
+/// The most bytes of a payload that are shown.
 const PAYLOAD_BYTES_MAX: usize = 20_000;
-/// The same of other texts.
+/// The most bytes of any other text that are shown.
 const TEXT_BYTES_MAX: usize = 1024;
 
 /// Some jobs of the queue in the query, or its schedules: `state` says which.
@@ -100,7 +100,7 @@ fn schedule(told: &Value) -> Option<Json> {
     Some(shown)
 }
 
-/// What jobs and schedules have in common. Without a `key`, the id is too long to be sent back.
+/// The fields that jobs and schedules have in common. `key` is missing if the id is too long to be sent back.
 fn named(id: &[u8], time_ms: i64, payload: &[u8]) -> Json {
     json!({
         "id": cut(id, TEXT_BYTES_MAX),

@@ -16,7 +16,7 @@ use queues::{Row, SHOWN_NAME_BYTES_MAX, WAIT_BOUNDS_MS};
 /// How long a queue without elements and traffic keeps its place if another queue needs it.
 const IDLE_MS_MAX: u64 = 3_600_000;
 
-/// What identifies a queue.
+/// Identifies a queue.
 type Key = (Box<[u8]>, u32);
 
 /// See the head of this file.
@@ -127,7 +127,7 @@ impl Sum {
         add(|sum| &mut sum.pushed, |sum| sum.pushed);
         add(|sum| &mut sum.popped, |sum| sum.popped);
         add(|sum| &mut sum.wait_sum_ms, |sum| sum.wait_sum_ms);
-        // A histogram whose count is less than what its buckets hold would be none.
+        // The count of a histogram must not be less than the sum of its buckets.
         let mut counted = 0;
         for (index, all) in self.waits.iter_mut().enumerate() {
             let more = now.waits[index].saturating_sub(before.waits[index]);
@@ -189,7 +189,7 @@ mod tests {
         deal(&mut labels, &[("a", 1), ("b", 9)], 2, 0);
         // The first one is gone.
         check(deal(&mut labels, &[("b", 9), ("c", 5)], 2, 1000), "bc", "", 0);
-        // Nobody wants their places, and then somebody does.
+        // No queue needs their places at first; then one does.
         check(deal(&mut labels, &[("b", 9), ("c", 5)], 2, 1000 + IDLE_MS_MAX), "bc", "", 0);
         check(deal(&mut labels, &[("b", 10), ("c", 5), ("d", 1)], 2, 1001 + IDLE_MS_MAX), "bd", "c", 5);
     }

@@ -9,13 +9,13 @@
 //! ```
 //!
 //! HTTP has one thread with a runtime of its own, so that HTTP clients take no time from data threads. The thread reads
-//! counters and never enters a shard. Whatever needs a command is run as a command of an ordinary client: one end of a
+//! counters and never enters a shard. A request that needs a command runs it as an ordinary client: one end of a
 //! socket pair goes to a data thread like an accepted connection, and its client is the HTTP user. So ACL rules,
 //! MONITOR, the slow log, pauses and refusals apply to it without additional code.
 //!
 //! Limits: `http-connections-max`, and the constants of `serving.rs`, `guard.rs` and `messenger.rs`.
 //!
-//! [`Source`] is what it asks of the server; its answers come from counters.
+//! [`Source`] is the server as this crate sees it. Its answers come from counters.
 //!
 //! Not here: the figures of queues (`queues`), the counters (`observe`), the page itself (`console/`).
 
@@ -71,7 +71,7 @@ pub use tokio_rustls::rustls::ServerConfig;
 pub trait Source: Send + Sync {
     /// The server's figures.
     fn facts(&self) -> Box<dyn Facts + '_>;
-    /// What is known of each queue.
+    /// One row for each queue.
     fn queues(&self) -> Vec<Row>;
     /// The settings.
     fn settings(&self) -> &Settings;
@@ -83,8 +83,8 @@ pub trait Source: Send + Sync {
     fn tls(&self) -> Option<Arc<ServerConfig>>;
     /// The time in milliseconds since 1970.
     fn now_ms(&self) -> u64;
-    /// A connection to one of the data threads, whose client is shown as `peer`. With `access` it acts so, is named `http` and is spoken
-    /// to in RESP3.
+    /// Opens a connection to one of the data threads, whose client is shown as `peer`. With `access` the client has
+    /// that user's rights, is named `http` and speaks RESP3.
     ///
     /// # Errors
     /// If the system gives no sockets.

@@ -1,4 +1,4 @@
-//! Where HTTP clients come in.
+//! Opens the sockets on which HTTP clients connect.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 

@@ -85,7 +85,7 @@ impl Messenger {
         let talk = async {
             let (mut reader, mut writer) = self.stream.split();
             let write = async {
-                // Where the server has closed its end it may have said why before: that is what is read then.
+                // The server may have closed its end after sending the reason, which `read` below finds.
                 let _ = writer.write_all(&requests).await;
             };
             let read = async {
@@ -157,7 +157,8 @@ mod tests {
 
     use super::*;
 
-    /// What a client is told whose server says this and closes the connection before the client has written anything.
+    /// The answer to a client whose server sends `said` and closes the connection before the client has written
+    /// anything.
     fn told(said: &[u8]) -> Result<Value, (StatusCode, String)> {
         let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         theirs.write_all(said).unwrap();

@@ -1,6 +1,6 @@
 //! The current state: slow commands, large and hot keys, waiting clients, and the libraries that clients use.
 //!
-//! Keys are sampled in slices of one SCAN, and only while somebody looks at the page: each request continues where the
+//! Keys are sampled in slices of one SCAN, and only while the page is open: each request continues where the
 //! last one ended, at most one a second for each user. Only a user without restrictions sees keys, since each sample
 //! would need permission for arbitrary keys.
 
@@ -139,7 +139,7 @@ fn texts(value: &Value) -> Json {
     }
 }
 
-/// Queues with waiting clients, those with most of them first.
+/// Queues with waiting clients, those with the most first.
 fn blocked(state: &State) -> Json {
     let mut rows: Vec<(u64, String)> = state
         .source
@@ -158,7 +158,7 @@ fn libraries(reply: &Value) -> Json {
     let (Value::Bulk(text) | Value::Verbatim { text, .. }) = reply else { return Json::Null };
     let text = String::from_utf8_lossy(text);
     let mut counts = BTreeMap::<(&str, &str), u64>::new();
-    // Those that HTTP itself is shown as are not somebody's.
+    // Entries that HTTP itself appears as belong to no client.
     for line in text.lines().filter(|line| !line.is_empty() && !line.contains(" addr=http:")) {
         let field =
             |name: &str| line.split(' ').find_map(|field| field.strip_prefix(name)).unwrap_or_default();

@@ -32,7 +32,7 @@ struct Table<'r> {
 struct Total {
     queues: usize,
     depth: u64,
-    /// The age of the oldest element of all; 0 if there is none.
+    /// The age of the oldest element of all; 0 if all queues are empty.
     oldest_ms: u64,
     in_per_s: f64,
     out_per_s: f64,
@@ -63,7 +63,7 @@ struct Line<'r> {
     bytes: u64,
     wait_ms: Option<Wait>,
     seconds_to_empty: Option<u64>,
-    /// Its jobs that are not in its list, if jobs of it are leased.
+    /// The numbers of its jobs outside the list, if its jobs are leased.
     #[serde(skip_serializing_if = "Option::is_none")]
     jobs: Option<BTreeMap<&'static str, Option<u64>>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// An HTTP response.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
-/// What browsers allow the console: to load its own files and talk to this server, and nothing else.
+/// The policy that lets the console load its own files and talk to this server, and nothing else.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

@@ -153,7 +153,7 @@ async fn readiness(state: &State, query: &Query) -> Result<Answer, Refusal> {
         (Some("replica" | "slave"), None) => return not("it is a primary"),
         (Some(_), _) => return Err(Refusal::bad("a role is primary or replica")),
     }
-    // Any answer shows that the thread turns, also that somebody has to authenticate.
+    // Any answer shows that the thread is running, even a demand to authenticate.
     Messenger::open_as_nobody(state.source, "readyz")?.call(&[b"PING"]).await?;
     Ok(reply::json(&json!({ "ready": true, "role": if followed.is_some() { "replica" } else { "primary" } })))
 }

@@ -117,7 +117,7 @@ async fn accept(state: Rc<State>, listener: std::net::TcpListener) {
             }
         });
         connection.is_served_by(task.abort_handle());
-        // What has come on it is read before the next one may take its place.
+        // Let this connection's task read what has arrived before the next connection may take its place.
         tokio::task::yield_now().await;
     }
 }
@@ -139,7 +139,7 @@ fn turn_away(state: &Rc<State>, stream: Stream, peer: Peer) {
                 None => Ok(()),
             }
         };
-        // One that does not read it is disconnected as well.
+        // A client that does not read the answer is disconnected as well.
         let _ = tokio::time::timeout(TELL_WAIT_MAX, tell).await;
         state.counts.told.set(state.counts.told.get() - 1);
     });

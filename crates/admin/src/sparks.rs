@@ -15,7 +15,7 @@ use crate::ring::Ring;
 const POINTS: usize = 60;
 /// How many queues have points.
 const QUEUES_MAX: usize = 1000;
-/// At most one part in so many of the time is spent on samples.
+/// Sampling takes at most one part in this many of the time.
 const COST_SHARE: u32 = 100;
 
 /// See the head of this file.

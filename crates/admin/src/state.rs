@@ -1,4 +1,4 @@
-//! What all requests share. They run on one thread, and nothing stays borrowed while one waits.
+//! The state that all HTTP requests share. They run on one thread, and nothing stays borrowed while one waits.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -1,7 +1,7 @@
 //! A connection that does not wait forever: it ends if its peer takes nothing of what is sent, or sends nothing.
 //!
 //! hyper limits how long a request's head may take. This limits the other waits: for a peer that does not read its
-//! answer, and for a kept-alive connection that nobody uses.
+//! answer, and for a kept-alive connection that is not used.
 
 use std::io;
 use std::pin::Pin;
@@ -28,7 +28,7 @@ pub(crate) struct Stream {
     connection: Rc<Connection>,
 }
 
-/// A deadline for waiting. It is set only while somebody waits.
+/// A deadline for waiting. It runs only while the connection waits.
 struct Deadline {
     sleep: Pin<Box<Sleep>>,
     limit: Duration,

@@ -1,4 +1,4 @@
-//! What the threads of a run share: when to stop, and why.
+//! The state that the threads of a run share: when to stop, and why.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -38,7 +38,7 @@ pub(crate) struct Control {
     trouble: Mutex<Option<String>>,
 }
 
-/// What a run tolerates.
+/// The limits of the faults that a run tolerates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Most error replies; one more stops the run.

@@ -100,7 +100,7 @@ fn exponent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What all clients share.
+/// The parameters that all clients share.
 #[derive(Debug)]
 struct Shape {
     protocol: Protocol,

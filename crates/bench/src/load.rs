@@ -28,16 +28,16 @@ use crate::histogram::{Latencies, Series};
 /// Interval at which a thread reports its measurements.
 pub(crate) const INTERVAL_NS: u64 = 250_000_000;
 
-/// What a client does next.
+/// The next step of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It has written requests, and expects this many replies. Their latency counts from `since_ns`.
+    /// The client has written requests, and expects this many replies. Their latency counts from `since_ns`.
     Sent { replies: u32, since_ns: u64 },
     /// Nothing before this time.
     At(u64),
     /// Nothing any more, but messages are counted.
     Listen,
-    /// It has finished.
+    /// The client has finished.
     Done,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Counted {
     Since(Series, u64),
 }
 
-/// What the clients of a thread send, and how they treat the replies. Times are in nanoseconds from the start.
+/// The requests of a thread's clients, and the treatment of the replies. Times are in nanoseconds from the start.
 pub(crate) trait Workload: Send {
     /// Writes the client's next requests, if it has any now.
     fn step(&mut self, client: usize, now_ns: u64, requests: &mut Vec<u8>) -> Step;
@@ -387,7 +387,7 @@ impl<W: Workload> Load<W> {
     /// Reports what was measured since the last report.
     fn say(&mut self) {
         let latencies = std::mem::replace(&mut self.latencies, Latencies::new(self.kinds));
-        // If the receiver is gone, nobody needs the sample.
+        // If the receiver is gone, the sample is not needed.
         let _ = self.samples.send(Sample { interval: self.interval, latencies });
     }
 }

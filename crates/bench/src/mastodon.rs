@@ -1,7 +1,7 @@
 //! `mastodon`: the mix of requests that Mastodon makes.
 //!
 //! Seven of ten steps push or fetch a job in one of six queues. The others write home feeds (ZADD and ZREMRANGEBYRANK for
-//! several followers in one pipeline), publish to a few subscribers, ask whether anybody has subscribed, and count
+//! several followers in one pipeline), publish to a few subscribers, ask whether a channel has subscribers, and count
 //! visitors. A job is fetched only if one was pushed, so no fetch waits.
 
 use std::io;
@@ -34,7 +34,7 @@ const MESSAGE: usize = 6;
 /// The kinds that count as operations. Messages do not: the server sends them unasked.
 const RATE: &[usize] = &[PUSH, FETCH, FEED, PUBLISH, EXISTS, VISITOR];
 
-/// What precedes the send time in a message.
+/// The text before the send time in a message.
 const SENT: &str = r#""sent":"#;
 /// Number of followers whose feeds one pipeline writes.
 const FOLLOWERS: u64 = 10;

@@ -19,7 +19,7 @@ const GENERATOR_BUSY: f64 = 0.95;
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) mode: &'static str,
-    /// What was done, for display.
+    /// The workload, for display.
     pub(crate) title: String,
     pub(crate) command_line: String,
     pub(crate) target: String,
@@ -28,7 +28,7 @@ pub(crate) struct Report {
     pub(crate) tool: String,
     /// Whether the run was complete, without errors, losses or duplicates.
     pub(crate) is_good: bool,
-    /// What was wrong, one sentence each.
+    /// The faults of the run, one sentence each.
     pub(crate) complaints: Vec<String>,
     /// Other remarks.
     pub(crate) notes: Vec<String>,
@@ -72,7 +72,7 @@ pub(crate) struct KindReport {
     pub(crate) distribution: Vec<(f64, f64)>,
 }
 
-/// What became of the jobs.
+/// The fate of the jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct AccountReport {
     /// Pushes that the server acknowledged.

@@ -15,7 +15,7 @@ pub(crate) const KEYS_MAX: u64 = 1_000_000_000_000;
 /// Number of encoded requests from which batches are cut. With fewer distinct keys than fit into a server's cache, the server
 /// would look faster than it is.
 const VARIANTS: usize = 1 << 19;
-/// The same for a command without random numbers. More than any pipeline.
+/// Number of encoded requests for a command without random numbers. More than any pipeline.
 const COPIES: usize = 1 << 12;
 
 /// Random requests of one form.

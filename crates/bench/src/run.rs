@@ -25,7 +25,7 @@ const INTERVALS_OPEN: u64 = 3;
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 const PROGRESS_INTERVAL_LOGGED: Duration = Duration::from_secs(5);
 
-/// What is to be run.
+/// The plan of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan<'a> {
     pub(crate) target: &'a Target,
@@ -275,7 +275,7 @@ impl Progress {
             grouped(self.done)
         );
         let (begin, end) = if self.is_terminal { ("\r\x1b[K", "") } else { ("", "\n") };
-        // An error means that nobody reads standard error.
+        // An error means that standard error is not read.
         let _ = write!(io::stderr(), "{begin}{line}{end}").and_then(|()| io::stderr().flush());
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn text(report: &Report, is_brief: bool) -> String {
     out
 }
 
-/// What became of the jobs, in one line.
+/// The fate of the jobs, in one line.
 pub(crate) fn account(report: &Report) -> Option<String> {
     let account = report.account?;
     Some(format!(

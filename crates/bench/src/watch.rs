@@ -19,14 +19,14 @@ const INTERVAL: Duration = Duration::from_millis(250);
 /// A server that does not answer within this time is not asked again.
 const INFO_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Memory at one moment. What is unknown is absent.
+/// Memory at one moment. Unknown figures are absent.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Memory {
     pub(crate) seconds: f64,
     pub(crate) used_bytes: Option<u64>,
-    /// Of all the server's processes.
+    /// The resident memory of all the server's processes.
     pub(crate) rss_bytes: Option<u64>,
-    /// The same, with shared pages divided among the processes that share them.
+    /// `rss_bytes` with shared pages divided among the processes that share them.
     pub(crate) pss_bytes: Option<u64>,
 }
 

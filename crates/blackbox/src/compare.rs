@@ -260,7 +260,7 @@ pub(crate) fn leaves(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// What an iteration has found: elements, or pairs of them.
+/// The result of an iteration: elements, or pairs of them.
 fn walked(value: &Value, command: &Command) -> BTreeSet<String> {
     let step = if matches!(command.entry.name, "hscan" | "zscan") { 2 } else { 1 };
     let text = |item: &Value| canonical(item, false, command).to_string();

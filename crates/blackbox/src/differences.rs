@@ -35,7 +35,7 @@ pub enum Rule {
 pub struct Known {
     /// Full names of the commands, such as `object|encoding`.
     pub commands: &'static [&'static str],
-    /// What is allowed.
+    /// The allowed difference.
     pub rule: Rule,
     /// Why.
     pub reason: &'static str,

@@ -1,5 +1,5 @@
 //! A flag that threads of a scope watch, and that is set when the test ends, however it ends: a scope waits for its
-//! threads, so a test that fails inside would hang if nobody told them.
+//! threads, so a test that fails inside would hang if they were not told.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -4,10 +4,10 @@
 //! Entry.args ──▶ well-formed request ──▶ sometimes spoiled ──▶ alone, in a pipeline, in MULTI, in a script
 //! ```
 //!
-//! A generator is a pure function of its seed. Commands are dealt like cards, so that none is left out for long. Commands that insert
-//! are mixed in, so that there is something to read. The possible values of an argument follow from its kind and, for numbers with a
-//! meaning, from its name: nothing that is generated expires during a run, blocks for long, or creates a value of many megabytes,
-//! spoiled or not.
+//! A generator is a pure function of its seed. Commands are dealt like cards, so that no command is left out for
+//! long. Commands that insert are mixed in, so that there is something to read. The possible values of an argument
+//! follow from its kind and, for numbers with a meaning, from its name: nothing that is generated expires during a
+//! run, blocks for long, or creates a value of many megabytes, spoiled or not.
 //!
 //! A command with a random reply is preceded by one that reads the whole set. If it made a random change, the key is deleted
 //! afterwards.
@@ -252,7 +252,7 @@ impl<'t> Generator<'t> {
         Batch { requests, is_pipelined: self.one_in(2) }
     }
 
-    /// Hashes of one shard with so much in common that the server, if it compresses with few hashes, compresses them. Followed by
+    /// Hashes of one shard that are similar enough to be compressed, if the server compresses few hashes; followed by
     /// requests about them.
     fn about_alike_hashes(&mut self) -> Batch {
         let random = &mut self.random;
@@ -485,7 +485,7 @@ impl Filling<'_, '_> {
             return count;
         }
         if self.group == Group::Stream && arg.kind == ArgKind::Key {
-            // The same number of ids follows.
+            // As many ids as keys follow.
             let count = 1 + self.generator.random.below(3);
             self.numkeys = Some(count);
             return count;

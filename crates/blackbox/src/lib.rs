@@ -5,7 +5,7 @@
 //! - `differential` sends random commands, made from the declarations of the command table, to both, and compares
 //!   everything that they return.
 //!
-//! `crash` and `leases` kill servers, and check what clients were told against what is there.
+//! `crash` and `leases` kill servers, and compare the data with the replies that clients got.
 //!
 //! In the first two, every reply of Darter is checked against the shape that its command declares. The binary is the one that
 //! the environment variable `DARTER` names, or the last one built (`cargo build -p server`).

@@ -51,7 +51,7 @@ pub fn is_up(replica: &Server) -> bool {
     replica.client().info("replication", "master_link_status") == "up"
 }
 
-/// Waits until the replica has everything, and the same data. It must not have refused any of it.
+/// Waits until the replica has the whole stream and equal data. It must not have refused anything.
 pub fn expect_same(replica: &Server, primary: &Server) {
     let (mut theirs, mut ours) = (replica.client(), primary.client());
     eventually("the replica has the same data", || {

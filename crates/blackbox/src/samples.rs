@@ -135,7 +135,7 @@ fn sorted_sets(requests: &mut Vec<Request>) {
     add(requests, "ZADD", jobs());
 }
 
-/// So many jobs, each behind its number, that they are packed.
+/// Jobs, each behind its number: enough of them to be packed.
 fn jobs() -> Vec<Vec<u8>> {
     (0..1500).flat_map(|number| [number.to_string().into_bytes(), values::job(number)]).collect()
 }

@@ -43,7 +43,7 @@ pub enum StartError {
     /// The program is not installed.
     #[error("{0} is not there")]
     Missing(String),
-    /// It ended, or never answered.
+    /// The server ended, or never answered.
     #[error("{name} does not start; its log:\n{log}")]
     Failed {
         /// The program with its options.
@@ -295,7 +295,7 @@ impl Drop for Server {
         if std::thread::panicking() {
             eprintln!("--- the log of {}\n{}\n---", self.name, self.log_end());
         }
-        // It may have ended by itself. Then there is nothing to kill, and nobody to report the error to.
+        // The server may have ended by itself. Then there is nothing to kill, and the error is of no use.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

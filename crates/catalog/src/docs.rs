@@ -129,7 +129,7 @@ fn write_arg(reply: &mut Reply<'_>, arg: &Arg) {
     reply.finish_map(mark, count);
 }
 
-/// A field `name` with the flags that are set; nothing if there are none.
+/// Writes a field `name` with the flags that are set; nothing if no flag is set.
 fn write_flags(
     reply: &mut Reply<'_>,
     name: &str,

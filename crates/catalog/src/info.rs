@@ -89,7 +89,7 @@ pub(crate) fn write_set(reply: &mut Reply<'_>, names: impl Iterator<Item = Strin
 }
 
 /// First key, last key and step, for clients that do not know key specs: of plain ranges that follow one another. Zeros
-/// if there are none.
+/// if the command has no such range.
 fn legacy_range(specs: &[KeySpec]) -> (i64, i64, i64) {
     let range = |spec: &KeySpec| match (spec.begin, spec.find) {
         (Begin::Index(first), Find::Range { last, step, .. }) => {

@@ -45,7 +45,7 @@ fn command_getkeysandflags(ctx: &mut Ctx) -> CommandResult {
     for key in found {
         ctx.reply.array(2);
         ctx.reply.bulk(ctx.args[key.index]);
-        // That its spec does not find them all is nothing about a key.
+        // `incomplete` says that the spec misses some keys, which is not a property of a key.
         let said: Vec<KeyFlag> = key.flags.iter().copied().filter(|flag| *flag != Incomplete).collect();
         write_key_flags(&mut ctx.reply, &said);
     }

@@ -49,7 +49,7 @@ const COMMAND: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What the subcommands have in common.
+/// The base of the subcommands.
 const SUBCOMMAND: Entry =
     Entry { group: Group::Server, flags: &[Loading, Stale], acl: &[Acl::Connection], ..Entry::DEFAULT };
 

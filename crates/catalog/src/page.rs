@@ -103,7 +103,7 @@ struct Sections<'t>(Vec<(&'t str, Vec<&'t str>)>);
 impl<'t> Sections<'t> {
     fn of(page: &'t str) -> Sections<'t> {
         let parts = page.split("\n## ").skip(1).filter_map(|part| part.split_once('\n'));
-        // What is said there is said of memcached's commands.
+        // These sections are about memcached's commands.
         let parts = parts.filter(|(heading, _)| !heading.starts_with("memcached"));
         Sections(
             parts.map(|(heading, text)| (heading, text.split('`').skip(1).step_by(2).collect())).collect(),

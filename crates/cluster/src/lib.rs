@@ -1,5 +1,5 @@
 //! CLUSTER, READONLY, READWRITE and ASKING: with `cluster-mode emulated`, the answers of a cluster of one node that
-//! has all slots, for clients that know nothing else.
+//! has all slots, for clients that speak only to clusters.
 //!
 //! Nothing but these answers changes: commands may name keys of several slots, and there are numbered databases. Keys
 //! are not stored by slot, so the keys of a slot are found by scanning all keys (`slot.rs`). The answers are computed
@@ -19,7 +19,7 @@ use command::{CommandError, CommandResult, Group, HostFn, Shape};
 
 pub use crate::node::ClusterNode;
 
-/// What a command asks of the thread that runs it.
+/// The services that a command needs from the thread that runs it.
 pub trait Door {
     /// Whether clients are answered as by a cluster.
     fn is_cluster(&self) -> bool;
@@ -31,7 +31,7 @@ pub trait Door {
 type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
 /// The declaration of a command of this crate.
 pub type Entry = command::Entry<HostFn<dyn Door>>;
-/// What runs a command of this crate.
+/// The function that runs a command of this crate.
 type Run = command::Run<HostFn<dyn Door>>;
 
 /// The commands of this crate.
@@ -67,7 +67,7 @@ const ASKING: Entry = Entry {
     ..READONLY
 };
 
-/// One node serves everything to everybody.
+/// Answers OK: the single node serves all slots to all clients.
 fn agree(ctx: &mut Ctx) -> CommandResult {
     check_mode(ctx)?;
     ctx.reply.ok();

@@ -1,5 +1,5 @@
 //! The subcommands of CLUSTER with which operators build and change a cluster. The emulated cluster has one node with
-//! all slots, and stays so. What is true of such a node is answered as in Redis; what would change it is refused.
+//! all slots, and stays so. Subcommands that such a node can answer truthfully reply as in Redis; changes are refused.
 
 use command::Flag::*;
 use command::{
@@ -15,7 +15,7 @@ const NO_CHANGE: CommandError =
 const BAD_SLOT: CommandError = CommandError::fixed("ERR Invalid or out of range slot");
 const ONE_NODE: &str = "Answers an error, because the emulated cluster cannot be changed";
 
-/// What the commands of this file have in common.
+/// The base of the commands of this file.
 const OPERATION: Entry = Entry {
     since: "3.0.0",
     group: Group::Cluster,

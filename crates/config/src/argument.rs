@@ -1,4 +1,4 @@
-//! What each argument on the command line is, as redis-server reads it.
+//! Classifies each argument on the command line as redis-server does.
 //!
 //! ```text
 //!   FILE            first, if it does not begin with a dash; "-", first or last: standard input

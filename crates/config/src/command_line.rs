@@ -5,8 +5,8 @@
 //!   darter --check-journal DIR and the like: folder_task.rs
 //! ```
 //!
-//! What each argument is: `argument.rs`. The command line comes after the file, standard input and the environment, and
-//! wins.
+//! `argument.rs` classifies each argument. The command line comes after the file, standard input and the environment,
+//! and wins.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -21,7 +21,7 @@ use crate::folder_task::FolderTask;
 use crate::source::{Directive, Reading};
 use crate::table::Table;
 
-/// What the command line asks for.
+/// The action that the command line asks for.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Invocation {
     /// Explain the settings.
@@ -162,7 +162,7 @@ impl Arguments {
         let mut file = None;
         if let Some(path) = &self.file {
             reading.file(path, "")?;
-            // It may be named relative to where the program was started, and `dir` lead elsewhere.
+            // Resolve a relative path now, before `dir` changes the working directory.
             file = Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()));
         }
         if self.reads_input {

@@ -1,11 +1,11 @@
-//! Settings from the environment, as containers are given them.
+//! Settings from environment variables, the usual way to configure containers.
 //!
-//! `DARTER_SET_MAXMEMORY_POLICY=noeviction` says what `CONFIG SET maxmemory-policy noeviction` says: `_` stands for `-`, and the value is
-//! one word whatever it has in it, so a password needs no quotes. A directive that is no setting, such as `user`, has its words as in
-//! a file.
+//! `DARTER_SET_MAXMEMORY_POLICY=noeviction` means `CONFIG SET maxmemory-policy noeviction`: `_` stands for `-`. The
+//! value is one word, even with spaces in it, so a password needs no quotes. A directive that is not a setting, such
+//! as `user`, has words and quotes as in a file.
 //!
-//! Variables go before files and after the command line. The prefix is longer than `DARTER_` because Kubernetes itself sets
-//! `DARTER_PORT` and more for a service that is called darter.
+//! Variables override files, and the command line overrides variables. The prefix is longer than `DARTER_` because
+//! Kubernetes itself sets `DARTER_PORT` and more for a service that is called darter.
 
 use crate::error::Error;
 use crate::source::{Directive, words_of};

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration. Each error is a sentence for the person who wrote it.
+//! The errors of a configuration. Each is a sentence for the person who wrote it.
 
 use std::io;
 
@@ -12,7 +12,7 @@ pub enum Error {
         name: String,
         /// Where it is: "in redis.conf, line 7".
         place: String,
-        /// The end of the sentence, with a similar name; empty if there is none.
+        /// The end of the sentence, with a similar name; empty if no name is similar.
         suggestion: String,
     },
     /// A value is invalid.
@@ -26,7 +26,7 @@ pub enum Error {
         place: String,
         /// The reason.
         why: String,
-        /// What the setting does.
+        /// The description of the setting.
         doc: &'static str,
     },
     /// A line of the configuration file ends inside quotes.
@@ -99,7 +99,7 @@ pub enum Error {
     /// A file that cannot be read.
     #[error("{what}: {source}")]
     Io {
-        /// What could not be done, and where that was asked for.
+        /// The action that failed, and the place that asked for it.
         what: String,
         /// The system's reason.
         source: io::Error,
@@ -122,7 +122,7 @@ pub enum Refusal {
     },
 }
 
-/// Quoted words in errors have so many letters.
+/// The most letters of a quoted word that an error shows.
 const SHOWN_LETTERS_MAX: usize = 64;
 
 /// A word from outside as an error quotes it: on one line, and not too long.

@@ -14,7 +14,7 @@ pub(crate) const DIR: Id = Id::new(6);
 pub(crate) const PIN: Id = Id::new(7);
 pub(crate) const COUNT: usize = 9;
 
-/// What follows from a change.
+/// The consequence of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Consequence {
     Listen,

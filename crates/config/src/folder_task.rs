@@ -29,7 +29,7 @@ pub enum FolderTask {
     ExportAof(Export),
 }
 
-/// What is written elsewhere; the journal itself is only read.
+/// A task that writes to another folder; the journal itself is only read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Export {
     /// The folder of the journal, or the one that it is in.

@@ -2,7 +2,7 @@
 //!
 //! A configuration written for another server must be accepted, so they are kept, and returned by `CONFIG GET`. Those
 //! that are a promise are refused with any value but the harmless one ([`Foreign::refused`]). Of the others, those are
-//! reported whose value is not the default, because then somebody expects something of them. If no value makes a
+//! reported whose value is not the default, because their author expects an effect. If no value makes a
 //! difference ([`Foreign::any`]), nothing is reported.
 
 use crate::kind::SettingKind;
@@ -14,7 +14,7 @@ pub struct Foreign {
     pub(crate) name: &'static str,
     pub(crate) kind: SettingKind,
     pub(crate) default: &'static str,
-    /// The default of other versions; empty: there is none.
+    /// The default of other versions; empty if they have the same one.
     pub(crate) other_default: &'static str,
     /// Whether the value makes no difference here.
     is_any_fine: bool,

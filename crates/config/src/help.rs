@@ -57,7 +57,7 @@ impl<E: Copy> Table<E> {
         accepted.map(|foreign| format!("`{}`", foreign.name)).collect::<Vec<_>>().join(", ")
     }
 
-    /// The directives of which only the default is accepted, as a table in Markdown.
+    /// The directives that accept only their default, as a table in Markdown.
     pub fn page_of_refused(&self) -> String {
         let mut text = String::from("| setting | default | why, and what to do |\n|---|---|---|\n");
         for (_, setting) in self.all().filter(|(_, setting)| !setting.refused.is_empty()) {

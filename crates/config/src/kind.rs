@@ -1,8 +1,8 @@
 //! The kinds of settings: how their text is read and shown.
 //!
 //! Every value has a canonical text (what `CONFIG GET` answers and `CONFIG REWRITE` writes) and a number, so that
-//! the hot path reads one atomic: 0 or 1, the number itself, bytes, the number of a choice, bits; of other kinds the
-//! length of the text, which says whether there is one. The texts of errors are those of Redis.
+//! the hot path reads one atomic: 0 or 1, the number itself, bytes, the number of a choice, bits; for other kinds the
+//! length of the text, so 0 means that it is empty. The texts of errors are those of Redis.
 //!
 //! Not here: kinds that only one subsystem understands, such as the letters of events. It declares them ([`Special`]).
 
@@ -78,7 +78,7 @@ impl SettingKind {
     /// # Errors
     /// Why the words are invalid, in Redis' words.
     pub fn parse(self, words: &[&str], current: &str) -> Result<Value, String> {
-        // CONFIG SET has all words in one, without quotes, and the text that is kept has none either.
+        // CONFIG SET passes all words in one, without quotes, and the stored text has no quotes either.
         let several = || -> Vec<&str> { words.iter().flat_map(|word| word.split_whitespace()).collect() };
         match (self, words) {
             (SettingKind::Words, _) => Ok(Value::text(several().join(" "))),

@@ -1,16 +1,16 @@
-//! Settings, as `redis.conf` and `CONFIG` have them: the mechanism, without any setting.
+//! The mechanism of settings, as in `redis.conf` and `CONFIG`, without any setting.
 //!
 //! The owner of a table, the server, gives and gets:
 //!
 //! ```text
-//!   Table { settings, foreign, groups, others }           declared once, in constants; E: what a change entails
+//!   Table { settings, foreign, groups, others }           declared once, in constants; E: the consequence of a change
 //!   Invocation::parse(table, args)       ─▶ help, version, work on a folder, or arguments that lead to a configuration
 //!   arguments.note_environment(vars)     ─▶ variables count as well
 //!   arguments.read(table)                ─▶ directives: files, what they include, the environment, the command line last
 //!   Values::new(table)                   ─▶ the defaults
-//!   values.apply(directives, other)      ─▶ what has no effect and what is wrong; directives that are no settings go to `other`
+//!   values.apply(directives, other)      ─▶ directives without effect, and errors; other directives go to `other`
 //!   values.number(id), is_on, text       ─▶ an atomic for the hot path; a text for CONFIG GET
-//!   values.change(pairs), undo           ─▶ CONFIG SET: all or none, which ones, and back again
+//!   values.change(pairs), undo           ─▶ CONFIG SET: changes all or none, names them, undoes them
 //!   values.rewritten(old, name, lines)   ─▶ CONFIG REWRITE: the text of the file with the present values
 //!   table.flags(), page()                ─▶ --help, docs/settings.md
 //! ```

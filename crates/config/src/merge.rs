@@ -14,7 +14,7 @@ use crate::values::Values;
 /// How many errors are kept.
 const ERROR_COUNT_MAX: usize = 100;
 
-/// What a configuration contains beside the values of settings. `F`: the error type of the table's owner.
+/// The parts of a configuration other than the values of settings. `F`: the error type of the table's owner.
 #[derive(Debug)]
 pub struct Found<F> {
     /// The settings that were given, with the place of the last line about each.

@@ -1,8 +1,8 @@
-//! Schedules as cron has them, and the time zones in which they are meant.
+//! Cron schedules: parses them, and finds their next time in a time zone.
 //!
-//! `fields` parses them and searches the calendar; jiff knows the time zones. When clocks are changed, schedules do what Vixie cron
-//! documents. What matters is whether a schedule names fixed times or recurring ones, for which its second, minute or hour is written
-//! as such: `*`, `*/15`, `5/15`, or all values.
+//! `fields` parses them and searches the calendar; jiff knows the time zones. When clocks are changed, schedules do
+//! what Vixie cron documents, which depends on whether a schedule names fixed times or recurring ones. A recurring schedule
+//! has a second, minute or hour that is written as such: `*`, `*/15`, `5/15`, or all values.
 //!
 //! ```text
 //! local time     01:00      02:00 ─ ─ ─ ─ 03:00      04:00       the hour is missing
@@ -36,15 +36,15 @@ impl Schedule {
     /// The schedule that these five fields describe: minute, hour, day of the month, month and day of the week.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// A sentence about the fault in the text.
     pub fn parse(text: &str) -> Result<Schedule, String> {
         Self::parse_by(text, false)
     }
 
-    /// The same, with an optional field for the second before the others.
+    /// The schedule that these five fields describe, with an optional field for the second before them.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// A sentence about the fault in the text.
     pub fn parse_with_seconds(text: &str) -> Result<Schedule, String> {
         Self::parse_by(text, true)
     }
@@ -89,7 +89,7 @@ impl Schedule {
         }
     }
 
-    /// The next of the times that are named, each of which comes once.
+    /// The next of the named times, each of which comes once even when clocks are changed.
     fn next_fixed(&self, after: Timestamp, Zone(zone): &Zone) -> Option<Timestamp> {
         let mut from = zone.to_datetime(after);
         loop {

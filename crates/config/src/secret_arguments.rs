@@ -35,7 +35,7 @@ pub fn secret_arguments<E: Copy>(
             Argument::Line(name, rest) => {
                 shown_words = shown_of(name);
                 if shown_words != usize::MAX {
-                    // With the name, if there is one.
+                    // Hide the whole rest, with the word that could be shown.
                     shown_words = 0;
                     secrets.push((index, length - rest.len()..length));
                 }

@@ -39,11 +39,11 @@ pub struct Setting<E> {
     pub default: &'static str,
     /// When it may change.
     pub change: Change,
-    /// What must be done after a change; `None`: nothing, the value is read where it is needed.
+    /// The consequence of a change; `None`: the value is read where it is needed, so nothing has to be done.
     pub effect: Option<E>,
     /// The heading in the help.
     pub group: &'static str,
-    /// What it does: a phrase without a full stop.
+    /// The description: a phrase without a full stop.
     pub doc: &'static str,
     /// The value is hidden wherever commands are shown, as in MONITOR and the slow log.
     pub is_secret: bool,

@@ -1,7 +1,8 @@
 //! Collects directives: from the command line, the environment, standard input, files and the files that those include.
 //!
-//! All of them are collected before any is understood, the command line's last, so that what it says goes before what the
-//! environment says, and that before what a file says. What cannot be read as lines of words is an error at once; what the words mean is judged in `merge.rs`.
+//! All of them are collected before any is parsed, the command line's last: the command line overrides the environment,
+//! and the environment overrides files. Text that cannot be split into lines of words is an error at once; `merge.rs`
+//! judges the meaning of the words.
 //!
 //! A line is a directive and its words, quoted as in redis-cli, or a comment, whose bytes may be any. As in Redis,
 //! `include` takes patterns: one with `*`, `?` or `[` that no file matches includes nothing.
@@ -70,7 +71,7 @@ impl<'a, E: Copy> Reading<'a, E> {
             let place = if included.is_empty() { String::new() } else { format!(", included {included}") };
             Error::Io { what: format!("cannot read {name}{place}"), source }
         };
-        // What has no path of its own, such as a pipe, includes nothing twice.
+        // A source without a path of its own, such as a pipe, cannot be included twice.
         let real_path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if self.open.contains(&real_path) {
             return Err(Error::CircularInclude { name, place: included.to_owned() });

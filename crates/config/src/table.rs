@@ -86,7 +86,7 @@ impl<E: Copy> Table<E> {
         let name = shown(name);
         let bare = name.trim_start_matches('-');
         let word = bare.to_ascii_lowercase().replace('_', "-");
-        // Of those that begin with a single letter the first of the table: `-p` means the port.
+        // A single letter means the first setting that begins with it: `-p` means the port.
         let far = |known: &str| match known.starts_with(bare) && bare.len() == 1 {
             true => 0,
             false => strsim::damerau_levenshtein(&word, &known.replace('_', "-")),

@@ -110,7 +110,7 @@ impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
     /// that say where files are written.
     ///
     /// # Errors
-    /// For the first setting that is unknown or may not change; if there is none, for the first invalid value.
+    /// The first setting that is unknown or may not change; otherwise, the first invalid value.
     pub fn change(&self, pairs: &[(&str, &str)], may_protected: bool) -> Result<Changed, Refusal> {
         let mut ids: Vec<Id> = Vec::with_capacity(pairs.len());
         for (name, _) in pairs {

@@ -20,7 +20,7 @@ pub(crate) const CONFIG: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What all subcommands have in common.
+/// The base of all subcommands.
 const SUBCOMMAND: Entry = Entry {
     since: "2.0.0",
     group: Group::Server,
@@ -133,7 +133,7 @@ pub fn change(
     })?;
     if let Err((id, why)) = door.obey(store, &mut changed.ids()) {
         settings.undo(&changed);
-        // What had followed goes back, too; where it listens, and TLS, have done so already.
+        // Apply the old values of settings that had already taken effect. Listening and TLS have undone their change.
         let goes_back =
             |id: &Id| !matches!(TABLE.setting(*id).effect, Some(Consequence::Listen | Consequence::Tls));
         if let Err((_, why)) = door.obey(store, &mut changed.ids().filter(goes_back)) {

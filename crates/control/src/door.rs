@@ -1,4 +1,4 @@
-//! What the commands of this crate need from the thread that runs them.
+//! The services that the commands of this crate need from the thread that runs them.
 
 use std::sync::atomic::AtomicBool;
 
@@ -60,7 +60,7 @@ pub trait Door {
     /// Ends the server. The client gets a reply only if that fails.
     fn shut_down(&mut self, how: How);
 
-    /// Aborts the shutdown; false if there is none.
+    /// Aborts the shutdown; false if the server is not shutting down.
     fn abort_shutdown(&mut self) -> bool;
 
     /// Whether the journal is on.

@@ -38,7 +38,7 @@ pub const ENTRIES: &[Entry] = &[
 type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
 /// The declaration of a command of this crate.
 pub type Entry = command::Entry<HostFn<dyn Door>>;
-/// What runs a command of this crate.
+/// The function that runs a command of this crate.
 type Run = command::Run<HostFn<dyn Door>>;
 
 /// Whether a setting of no, yes and local allows something to the client whose command runs.

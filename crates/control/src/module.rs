@@ -1,4 +1,4 @@
-//! MODULE: there are no modules, and none can be loaded.
+//! MODULE: answers that there are no modules, and refuses to load one.
 
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Shape, block, keyword_is, string};
@@ -18,7 +18,7 @@ pub(crate) const MODULE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What all subcommands have in common.
+/// The base of all subcommands.
 const SUBCOMMAND: Entry = Entry {
     since: "4.0.0",
     group: Group::Server,

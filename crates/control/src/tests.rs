@@ -13,7 +13,7 @@ use settings::{MAXMEMORY, Settings};
 
 use crate::{Door, ENTRIES, Server};
 
-/// A thread of which one setting cannot be obeyed.
+/// A thread that cannot obey one setting.
 struct Thread {
     server: Server,
     is_local: bool,

@@ -1,7 +1,7 @@
 //! Values in Redis' dump format: what `DUMP`, `RESTORE` and snapshots share.
 //!
 //! Small collections are written in the packed form that they have in memory, others element by element. Reading builds
-//! a value element by element with the limits in force, whatever its encoding was.
+//! a value element by element with the limits in force, from any encoding.
 //!
 //! Not here: the bytes of the format (`rdb`), and what surrounds a value in a file or in a payload.
 
@@ -214,7 +214,7 @@ impl InParts {
     }
 }
 
-/// What makes an entry of a stream begin a node, and what lets it follow in the last one.
+/// The limits that make an entry of a stream begin a node, and those that let it follow in the last one.
 const NEW_NODE: StreamLimits = StreamLimits { node_bytes_max: 0, node_entries_max: 1 };
 const SAME_NODE: StreamLimits = StreamLimits { node_bytes_max: 0, node_entries_max: 0 };
 

@@ -2,9 +2,9 @@
 //! (`service.rs`). `credentials.rs` answers clients that have not authenticated, and `later_flush.rs` is a delayed
 //! `flush_all`.
 //!
-//! They have entries like the others, but no name that a Redis client could call: a connection of memcached's protocol
-//! finds them by their [`Verb`]. They write their replies in the protocol's form, errors included, and check themselves
-//! whether the client wants one.
+//! The commands have entries like the others, but no names that a Redis client could call: a connection of
+//! memcached's protocol finds them by their [`Verb`]. Each command writes its replies in the protocol's form, errors
+//! included, and checks whether the client wants a reply.
 //!
 //! Apart from its parser, a connection of this protocol is treated like any other: its commands enter shards, and are put
 //! off, delegated and counted. Their entries are at the end of the table of commands.
@@ -51,7 +51,7 @@ pub trait Door {
 pub type Entry = command::Entry<HostFn<dyn Door>>;
 /// A call of one.
 type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
-/// What runs one.
+/// The function that runs a command of this crate.
 type Run = command::Run<HostFn<dyn Door>>;
 
 /// The entry of a verb about the server. Verbs about items have an [`item_entry`] instead.

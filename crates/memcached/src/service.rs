@@ -32,7 +32,7 @@ pub(crate) fn entry(verb: Verb) -> &'static Entry {
     }
 }
 
-/// What the commands of this file have in common.
+/// The base of the commands of this file.
 const PLAIN: Entry = Entry {
     summary: "memcached",
     since: "1.6.18",
@@ -120,7 +120,7 @@ fn stats(ctx: &mut Ctx) -> CommandResult {
     match ctx.args.get(1..).unwrap_or_default() {
         [] => general(ctx),
         [b"settings", ..] => settings(ctx),
-        // There are no slabs, and nobody counts sizes or prefixes.
+        // Darter has no slabs, and does not count sizes or prefixes.
         [b"items" | b"slabs", ..] => line(ctx, "END"),
         [b"cachedump", id, limit, ..] => {
             let text = match (parse_u32(id), parse_u32(limit)) {

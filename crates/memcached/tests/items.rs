@@ -11,7 +11,7 @@ struct Store(Local);
 
 impl Store {
     fn new() -> Store {
-        // Those of the server have no place here.
+        // Verbs about the server have no entries here.
         let none = memcached::item_entry(Verb::MetaNoop).expect("it needs no server");
         let entries = Verb::ALL.iter().map(|verb| memcached::item_entry(*verb).unwrap_or(none));
         Store(Local::new(FAMILIES).with_protocol(entries))

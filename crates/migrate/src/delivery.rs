@@ -67,7 +67,7 @@ pub(crate) struct Content {
 /// The state of a parcel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ParcelState {
-    /// It has to be sent.
+    /// The value has to be sent.
     Here,
     /// The target has it.
     There,
@@ -191,7 +191,7 @@ impl Target {
     fn connect(&self) -> io::Result<Box<dyn Stream>> {
         let mut tcp = self.connect_tcp()?;
         let Some(config) = &self.tls else { return Ok(Box::new(tcp)) };
-        // Nobody is told a name, and none is checked.
+        // The address stands for a name: TLS sends no server name and checks none.
         let name = ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into());
         let mut session = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
         while session.is_handshaking() {

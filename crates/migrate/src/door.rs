@@ -1,4 +1,4 @@
-//! What these commands need from the thread that runs them.
+//! The services that these commands need from the thread that runs them.
 
 use command::CommandError;
 

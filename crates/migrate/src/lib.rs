@@ -97,7 +97,7 @@ const MIGRATE: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// After so many rounds, keys that still change are not moved.
+/// Keys that still change after this many rounds are not moved.
 const ROUNDS_MAX: u32 = 32;
 const TIMEOUT_MS_DEFAULT: u64 = 1000;
 

@@ -1,4 +1,4 @@
-//! What a thread counts and logs about each command that it runs: statistics, slow log, latency monitor.
+//! Counts and logs each command that a thread runs: statistics, slow log, latency monitor.
 //!
 //! Not here: the client, which is asked for only if its command was slow.
 
@@ -63,7 +63,7 @@ impl Accounting {
         self.lap = clock.ticks();
     }
 
-    /// A client's turn and its next command begin now. The turn may take so many ticks of the clock.
+    /// Begins a client's turn and its next command. The turn may take `ticks_max` ticks of the clock.
     #[inline]
     pub fn begin_serving(&mut self, clock: &Clock, ticks_max: u64) {
         self.begin_lap(clock);
@@ -194,7 +194,7 @@ impl Accounting {
     #[cold]
     fn note(&self, call: &Call, outcome: &Outcome, ns: u64, clock: &Clock, caller: impl FnOnce() -> Caller) {
         let settings = self.observed.settings.all();
-        // One that waits is not over.
+        // A command that blocks has not ended.
         let is_over = !matches!(outcome, Outcome::Blocked(_));
         if is_over && settings.is_slow_command(ns) {
             self.log_slow(call.command, call.args, caller(), ns, clock, settings.slow_log_len_max);

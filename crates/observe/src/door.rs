@@ -1,4 +1,4 @@
-//! What the commands of this crate need from the thread that runs them.
+//! The services that the commands of this crate need from the thread that runs them.
 
 use command::HostFn;
 
@@ -30,5 +30,5 @@ pub type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
 pub type Function = HostFn<dyn Door>;
 /// The declaration of a command of this crate.
 pub type Entry = command::Entry<Function>;
-/// What runs a command of this crate.
+/// The function that runs a command of this crate.
 pub(crate) type Run = command::Run<Function>;

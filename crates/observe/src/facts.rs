@@ -1,4 +1,4 @@
-//! Figures of the server that are not counted in this crate, collected when somebody asks.
+//! Figures of the server that are not counted in this crate, collected on request.
 //!
 //! `INFO` shows them. Everything else that shows figures of a server should read them here, too.
 
@@ -17,7 +17,7 @@ pub trait Facts {
     fn table(&self) -> &Table;
     /// The server and its process.
     fn server(&self) -> Server;
-    /// Who is connected.
+    /// The connected clients.
     fn clients(&self) -> Clients;
     /// The use of memory.
     fn memory(&self) -> Memory;
@@ -35,7 +35,7 @@ pub trait Facts {
     fn latency_percents(&self) -> Vec<f64>;
 }
 
-/// What a replica knows about its primary.
+/// The state of a replica's primary, as the replica knows it.
 #[derive(Clone, Debug, Default)]
 pub struct Followed {
     /// The host of the primary.
@@ -184,7 +184,7 @@ pub struct Persistence {
     pub has_journal: bool,
     /// The journal, if it is on.
     pub journal: Option<Journal>,
-    /// What a crash now would lose, in words.
+    /// The data that a crash now would lose, in words.
     pub at_risk: String,
 }
 

@@ -1,4 +1,4 @@
-//! The latency monitor: what took longer than `latency-monitor-threshold`, by the name of the event.
+//! The latency monitor: records events that took longer than `latency-monitor-threshold`, by name.
 //!
 //! It keeps the last [`SAMPLES`] of each event, at most one per second (the longest of that second), and the longest
 //! ever. Events are `command`, `fast-command` (a command declared as fast), `expire-cycle` (a round of a thread over
@@ -38,7 +38,7 @@ pub(crate) struct Sample {
     pub(crate) duration_ms: u64,
 }
 
-/// What `LATENCY DOCTOR` computes for an event.
+/// The statistics that `LATENCY DOCTOR` computes for an event.
 pub(crate) struct Analysis {
     pub(crate) mean_ms: u64,
     /// The mean absolute deviation of the samples.
@@ -53,7 +53,7 @@ impl LatencyMonitor {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds `event`, which took so long and ends now.
+    /// Adds `event`, which ends now, with its duration.
     pub(crate) fn note(&self, event: &'static str, ns: u64, clock: &Clock) {
         self.add(event, Sample { unix_seconds: clock.now_ms() / 1000, duration_ms: ns / 1_000_000 });
     }

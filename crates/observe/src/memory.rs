@@ -1,4 +1,4 @@
-//! How memory is used, for INFO and MEMORY.
+//! The figures about memory, for INFO and MEMORY.
 
 /// The use of memory, for INFO and MEMORY.
 #[derive(Debug, Default)]
@@ -9,7 +9,7 @@ pub struct Memory {
     pub peak_bytes: u64,
     /// Allocated bytes that count against the limit.
     pub counted_bytes: u64,
-    /// What the server needs with or without data, with the threads that are in use.
+    /// The memory that the server needs with or without data, with the threads that are in use.
     pub startup_bytes: u64,
     /// The physical memory of the process.
     pub rss_bytes: u64,
@@ -21,7 +21,7 @@ pub struct Memory {
     pub stream_bytes: u64,
     /// The size of the backlog: how much of the stream is kept although no replica lacks it.
     pub backlog_bytes_max: u64,
-    /// What was written to replicas and not sent.
+    /// Bytes that were written to replicas' outputs and not sent.
     pub replica_output_bytes: u64,
     /// Changes that wait for the journal.
     pub journal_bytes: u64,
@@ -56,7 +56,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The part of what is used that does not count against the limit: what is fixed, and what grows when keys are
+    /// The used memory that does not count against the limit: fixed memory, and memory that grows when keys are
     /// evicted.
     pub fn not_counted_bytes(&self) -> u64 {
         self.used_bytes.saturating_sub(self.counted_bytes)
@@ -67,7 +67,7 @@ impl Memory {
         self.stream_bytes.min(self.backlog_bytes_max)
     }
 
-    /// What replicas have not received: the stream beyond the backlog, and their output.
+    /// Bytes that replicas have not received: the stream beyond the backlog, and their output.
     pub fn replica_bytes(&self) -> u64 {
         self.stream_bytes - self.backlog_bytes() + self.replica_output_bytes
     }
@@ -93,7 +93,7 @@ impl Memory {
         self.used_bytes - self.overhead_bytes()
     }
 
-    /// The dataset's part of what was allocated since the start, in percent.
+    /// The dataset's part of the memory allocated since the start, in percent.
     pub fn dataset_percent(&self) -> f64 {
         percent(self.dataset_bytes(), self.used_bytes.saturating_sub(self.startup_bytes)).min(100.0)
     }

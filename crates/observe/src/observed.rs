@@ -1,4 +1,4 @@
-//! What operators see: the threads' counters and their sums, rates, the peak of memory, the slow log, slow events.
+//! Figures for operators: the threads' counters and their sums, rates, the peak of memory, the slow log, slow events.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -59,7 +59,7 @@ pub struct Rate {
 }
 
 impl Observed {
-    /// For so many threads, and a table of so many commands.
+    /// Makes the figures for `thread_count` threads and a table of `command_count` commands.
     pub fn new(thread_count: usize, command_count: usize, settings: Settings) -> Observed {
         Observed {
             settings: Current::new(settings),

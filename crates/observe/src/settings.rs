@@ -20,12 +20,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether a command that took so long is added to the slow log.
+    /// Whether a command of this duration is added to the slow log.
     pub(crate) fn is_slow_command(&self, ns: u64) -> bool {
         self.slow_us.is_some_and(|slow_us| ns >= slow_us.saturating_mul(1000))
     }
 
-    /// Whether an event that took so long is added to the latency monitor.
+    /// Whether an event of this duration is added to the latency monitor.
     pub(crate) fn is_slow_event(&self, ns: u64) -> bool {
         self.latency_threshold_ms.is_some_and(|threshold_ms| ns / 1_000_000 >= threshold_ms)
     }

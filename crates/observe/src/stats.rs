@@ -76,7 +76,7 @@ impl EntryType {
     ];
 }
 
-/// What a client was denied.
+/// The kind of access that a client was denied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Denial {
     /// Authentication.
@@ -292,9 +292,9 @@ pub struct ThreadStats {
     pub defrag_hits: Counter,
     /// Blocks that it did not move.
     pub defrag_misses: Counter,
-    /// Keys of which it moved blocks.
+    /// Keys whose blocks defragmentation moved.
     pub defrag_key_hits: Counter,
-    /// Keys of which it moved none.
+    /// Keys that it visited without moving a block.
     pub defrag_key_misses: Counter,
     /// Connections that were accepted.
     pub connections_received: Counter,
@@ -338,7 +338,7 @@ impl ThreadStats {
         }
     }
 
-    /// Commands of this thread's clients, by whatever way they ran.
+    /// Commands of this thread's clients, on all ways of entry.
     pub fn entries(&self) -> u64 {
         self.entries.iter().map(Counter::get).sum()
     }
@@ -385,7 +385,7 @@ impl ThreadStats {
         self.commands.get().map_or(&[], |commands| commands)
     }
 
-    /// The same for counting. Only the owning thread may call this.
+    /// Counters of all commands, for counting. Only the owning thread may call this.
     #[inline]
     pub(crate) fn own_commands(&self) -> &[CommandStats] {
         match self.commands.get() {

@@ -20,7 +20,7 @@ pub enum Error {
     /// An error of the system.
     #[error("{what}: {source}")]
     Io {
-        /// What failed.
+        /// The action that failed.
         what: String,
         /// The reason.
         source: io::Error,

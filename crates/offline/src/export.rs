@@ -1,9 +1,9 @@
 //! `--export-aof`: writes an append-only file from which redis-server 7.0 and later start.
 //!
-//! The journal is recovered as by a start, into databases that nobody serves, and these are saved as the base of an
+//! The journal is recovered as at a start, into databases without clients, and these are saved as the base of an
 //! append-only file: a snapshot in the format of Redis 7.0. The incremental file is empty. So Redis gets the data that
-//! a start of Darter would have, whatever commands and encodings the journal contains. What Redis 7.0 cannot store is
-//! counted and reported. Exporting takes as much memory as the data.
+//! a start of Darter would have, whatever commands and encodings the journal contains. Data that Redis 7.0 cannot store
+//! is counted and reported. Exporting takes as much memory as the data.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ struct Data {
     rest: Rest,
 }
 
-/// What Redis cannot store.
+/// Counts the data that Redis cannot store.
 #[derive(Default)]
 struct Lost {
     expiring_fields: u64,

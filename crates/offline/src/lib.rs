@@ -83,7 +83,7 @@ fn in_new_folder<R>(
     let folder = path.join(FOLDER);
     disk.create_directory(&folder).map_err(failed)?;
     work(&folder).inspect_err(|_| {
-        // What cannot be removed is found by whoever tries again.
+        // The next try reports a folder that cannot be removed.
         let _ = std::fs::remove_dir_all(&folder);
     })
 }

@@ -32,7 +32,7 @@ impl Meter {
         if now_ms >= self.next_ms {
             self.next_ms = now_ms + UPDATE_MS;
             self.has_line = true;
-            // Whoever does not see it misses little.
+            // A failure to write is ignored: progress is not essential.
             let _ = write!(stderr(), "\r\x1b[K{}", what());
         }
     }

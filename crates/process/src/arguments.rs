@@ -1,4 +1,4 @@
-//! The name of the program, and hiding parts of the command line, which the system shows to everybody on the machine.
+//! The name of the program, and hiding parts of the command line, which the system shows to all users of the machine.
 //!
 //! The command line is in the process's own memory, which the process may change through a file, like any process's
 //! memory.

@@ -48,14 +48,14 @@ impl Background {
         self.0.is_some()
     }
 
-    /// To be called when the server listens: the process that was started ends.
+    /// Lets the original process exit. Call this when the server listens.
     pub fn end_start(self) {
         let Some(mut writer) = self.0 else { return };
         let nowhere = File::options().write(true).open("/dev/null");
         if nowhere.and_then(|nowhere| Ok(stdio::dup2_stderr(&nowhere)?)).is_err() {
             tracing::warn!("standard error stays open");
         }
-        // If the other process was killed, nobody waits.
+        // If the other process was killed, the write fails, and no process waits for it.
         let _ = writer.write_all(b"1");
     }
 }

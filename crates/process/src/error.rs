@@ -2,11 +2,11 @@
 
 use std::io;
 
-/// The system refused something. The text is a sentence for whoever started the process.
+/// A refusal by the system. The text is a sentence for the person who started the process.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 pub struct Error {
-    /// What failed.
+    /// The action that failed.
     pub(crate) what: String,
     /// The reason.
     pub(crate) source: io::Error,

@@ -3,7 +3,7 @@
 //! ```text
 //!   start   daemon ─▶ log ─▶ processors ─▶ supervisor (ready)
 //!   serving log (followed, opened again), supervisor (how far something is), system (limits, usage), pid_file
-//!   end     system (signals), shutdown, supervisor; crash, if it was none that anybody wanted
+//!   end     system (signals), shutdown, supervisor; crash report, if the exit was unexpected
 //! ```
 //!
 //! A thread of its own waits for signals. In a crash, the signal handler only stores numbers; a thread that has waited for

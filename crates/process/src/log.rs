@@ -97,7 +97,7 @@ pub fn open(settings: &Settings) -> Result<(), Error> {
     let system_lines = system_log(settings)?.map(|writer| {
         HAS_SYSTEM_LOG.store(true, Ordering::Relaxed);
         let shown = dynamic_filter_fn(|metadata, _| rank(*metadata.level()) <= SHOWN.load(Ordering::Relaxed));
-        // It knows the time and the level itself.
+        // The system's log adds the time and the level itself.
         let lines = tracing_subscriber::fmt::layer().log_internal_errors(false);
         let lines = lines.with_writer(writer).with_ansi(false).with_target(false);
         lines.with_level(false).without_time().with_filter(shown)
@@ -107,7 +107,7 @@ pub fn open(settings: &Settings) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints an error. If standard error is closed or full, nobody reads it, and the exit status has to do.
+/// Prints an error. If standard error is closed or full, the exit status has to suffice.
 pub fn complain(error: &dyn std::fmt::Display) {
     let _ = io::stderr().write_all(format!("darter: {error}\n").as_bytes());
 }

@@ -46,7 +46,7 @@ fn write(path: &Path) -> io::Result<()> {
 impl Drop for PidFile {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // Whoever removed it before has done no harm.
+            // The file may have been removed already, which does no harm.
             let _ = std::fs::remove_file(path);
         }
     }

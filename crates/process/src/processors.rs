@@ -1,4 +1,4 @@
-//! How many threads serve, and which processors they run on.
+//! Decides how many threads serve, and on which processors they run.
 //!
 //! By default the kernel places the threads: two servers on one machine must not be tied to the same core, and the unit
 //! files of distributions forbid the system call. `server_cpulist` confines the process to some processors, as in
@@ -70,7 +70,7 @@ pub fn place_writer(settings: &Settings) {
     if settings.is_on(BGSAVE_CPULIST) {
         confine(settings, BGSAVE_CPULIST);
     } else if settings.is_on(PIN) {
-        // It said so when it was pinned, if the system refuses.
+        // A refusal was already logged when the thread was pinned.
         let _ = for_server(settings).confine();
     }
 }

@@ -1,9 +1,9 @@
-//! Whether the process has to end, who asked for that, and how.
+//! The state of a shutdown: whether the process has to end, who asked for that, and how.
 //!
 //! ```text
 //!   begin ─▶ under way ─▶ end: nothing can abort it any more
 //!               │ abort, or the save fails
-//!               └─▶ cancel: as if nothing had been, and whoever asked is told
+//!               └─▶ cancel: the server goes on as before, and tells the client that asked
 //! ```
 //!
 //! Not here: what is saved, and what a shutdown waits for (`server`, `shutdown.rs`).
@@ -60,7 +60,7 @@ pub enum Outcome {
     EndsUnsaved,
     /// The process goes on, because saving failed.
     Failed,
-    /// The process goes on, because somebody aborted the shutdown.
+    /// The process goes on, because the shutdown was aborted.
     Aborted,
 }
 
@@ -78,7 +78,7 @@ pub struct Shutdown<A> {
 }
 
 impl<A> Shutdown<A> {
-    /// The state while nobody has asked for a shutdown.
+    /// The state while no shutdown is requested.
     pub fn new(thread_count: usize) -> Self {
         Shutdown {
             request: Mutex::new(None),
@@ -143,7 +143,7 @@ impl<A> Shutdown<A> {
         Some(self.waits_until_ms.load(Ordering::Relaxed)).filter(|until_ms| *until_ms > 0)
     }
 
-    /// Aborts the shutdown. False if there is none, or it is too late.
+    /// Aborts the shutdown. False if no shutdown was requested, or it is too late.
     pub fn abort(&self) -> bool {
         match &mut *self.request() {
             Some(request) if !request.is_final && !request.is_aborted => {
@@ -159,8 +159,8 @@ impl<A> Shutdown<A> {
         self.request().as_ref().filter(|request| !request.is_aborted).map(|request| request.how)
     }
 
-    /// To be called after saving. `saved`: it succeeded, or nothing had to be saved. If the process ends, the shutdown
-    /// cannot be aborted any more.
+    /// Call this after saving. `saved`: saving succeeded, or nothing had to be saved. If the process ends, the
+    /// shutdown cannot be aborted any more.
     pub fn end(&self, saved: bool) -> Outcome {
         let mut request = self.request();
         let Some(request) = request.as_mut().filter(|request| !request.is_aborted) else {

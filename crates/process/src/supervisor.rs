@@ -1,4 +1,4 @@
-//! What the server reports to the service manager that started it.
+//! Reports the server's state to the service manager that started it.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -15,7 +15,7 @@ const AUTO: i64 = 3;
 const TICK: Duration = Duration::from_secs(1);
 const EXTENSION: Duration = Duration::from_secs(30);
 
-/// Who supervises this process.
+/// The supervisor of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Supervisor {
     /// A person or a script.
@@ -107,7 +107,7 @@ impl Ticker {
                 notify_slow(settings, &progress());
             }
         };
-        // Without it the service manager only knows less.
+        // If the thread cannot be started, the service manager only gets fewer reports.
         let started = std::thread::Builder::new().name("ticker".to_owned()).spawn(work);
         Ticker(started.is_ok().then_some(ticker))
     }

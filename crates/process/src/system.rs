@@ -1,4 +1,4 @@
-//! What the server asks of the operating system in addition to I/O: limits, signals, resource usage.
+//! The services of the operating system other than I/O: limits, signals, resource usage.
 //!
 //! Each function is a thin, safe shell around one system call, by rustix where possible. Signals are blocked in every
 //! thread, and one thread waits for them. So no system call is ever interrupted, which a crate that installs handlers
@@ -40,7 +40,7 @@ pub(crate) fn fork() -> io::Result<bool> {
 
 /// Disables huge pages for the process.
 pub fn disable_huge_pages() {
-    // Where the kernel does not know the call, huge pages stay as they are.
+    // If the kernel does not know the call, huge pages stay as they are.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
@@ -80,7 +80,7 @@ pub fn give_up_privileges() {
         tracing::debug!("cannot set no_new_privs: {error}");
     }
     if rustix::process::geteuid().is_root() {
-        // No warning: in a container it may be all right, and the log of a start that went well has none.
+        // Not a warning: in a container this may be all right, and a good start logs no warnings.
         tracing::info!("the server runs as root, which it does not need: give it a user of its own");
     }
 }
@@ -126,7 +126,7 @@ pub fn wait_for_signal() -> Signal {
     }
 }
 
-/// Stops the process (`SIGSTOP`) until somebody continues it. This tells upstart that a service is ready.
+/// Stops the process (`SIGSTOP`) until it is continued. This tells upstart that a service is ready.
 pub(crate) fn stop_oneself() {
     // It cannot fail: the process exists, and may send itself signals.
     let _ = kill_process(getpid(), rustix::process::Signal::STOP);

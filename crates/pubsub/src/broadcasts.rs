@@ -1,6 +1,6 @@
-//! What a thread sends to clients that track prefixes when its turn ends.
+//! Collects the changed keys that a thread reports at the end of its turn to clients that track prefixes.
 //!
-//! Not here: which clients are told (`shard`), and in what form (`news.rs`).
+//! Not here: which clients are told (`shard`), and the form of the messages (`news.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use command::{Command, CommandError, CommandResult, Rule, keyword_is, parse_i64}
 use resp::Reply;
 use shard::Subscriber;
 
-/// What a client tracks, and how.
+/// A client's tracking: its mode, its prefixes and the receiver of its messages.
 #[derive(Clone, Debug, Default)]
 pub struct ClientTracking {
     /// The client that is told instead (`REDIRECT`); 0: none.
@@ -298,7 +298,7 @@ mod tests {
         Request::parse(args, |id| id == 7)
     }
 
-    /// What a client tracks that had asked for `old`, if anything, and asks for `new`; or the error.
+    /// The tracking of a client that had asked for `old`, if anything, and now asks for `new`; or the error.
     fn asked(old: Option<&str>, new: &str) -> Result<ClientTracking, String> {
         let before = old.map(|old| asked(None, old).expect("it may be asked for first"));
         let args: Vec<&[u8]> = new.split_whitespace().map(str::as_bytes).collect();

@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(out.to_vec(), BY_PATTERN);
         assert_eq!(connections(&message), [10, 30, 10]);
         assert!(take_for(&mut message, client).is_none());
-        // Its own message was for it when it was published.
+        // A client's own message reaches it even if it has unsubscribed since publishing.
         (taken.by, out) = (Some(client), Output::new());
         write_message(&taken, &subscriptions, Proto::Resp3, &mut out);
         let by_name: &[u8] = b">3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$5\r\nhello\r\n";

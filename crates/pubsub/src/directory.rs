@@ -1,7 +1,7 @@
-//! What all threads know about subscribers without entering a shard.
+//! The subscribers that all threads know without entering a shard.
 //!
-//! Keyspace events do not enter the shard of a channel, so the subscribers of their channels are here. The same goes
-//! for patterns, which have no shard, and for the number of clients that track keys.
+//! Keyspace events do not enter the shard of a channel, so the subscribers of their channels are here. So are
+//! patterns, which have no shard, and the number of clients that track keys.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -76,7 +76,7 @@ impl Directory {
         }
     }
 
-    /// Removes all subscriptions of a client. Those in shards are not its concern.
+    /// Removes all subscriptions of a client, except those in shards.
     pub fn forget(&self, subscriptions: &Subscriptions, subscriber: Subscriber) {
         for (scope, channel) in subscriptions.all_channels() {
             self.remove_channel(scope, channel, subscriber);

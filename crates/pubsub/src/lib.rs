@@ -44,15 +44,15 @@ pub use crate::news::{write_broken_redirect, write_news};
 pub use crate::subscriptions::Subscriptions;
 pub use crate::unread::UnreadNews;
 
-/// What a command asks of the thread that runs it.
+/// The services that a command needs from the thread that runs it.
 pub trait Door {
-    /// What the client whose command runs has subscribed to.
+    /// The subscriptions of the client whose command runs.
     fn subscriptions(&mut self) -> &mut Subscriptions;
-    /// What all threads know.
+    /// The subscribers that all threads know.
     fn directory(&self) -> &Directory;
-    /// Whether replicas are told what is published.
+    /// Whether published messages are sent to replicas.
     fn tells_replicas(&self) -> bool;
-    /// Writes what was published for this client, and is here but not delivered, before its reply.
+    /// Writes the messages that have arrived for this client and are not delivered yet, before its reply.
     fn deliver_before_reply(&mut self, reply: &mut Reply);
 }
 
@@ -60,5 +60,5 @@ pub trait Door {
 pub type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
 /// The declaration of a command of this crate.
 pub type Entry = command::Entry<HostFn<dyn Door>>;
-/// What runs a command of this crate.
+/// The function that runs a command of this crate.
 type Run = command::Run<HostFn<dyn Door>>;

@@ -1,7 +1,7 @@
 //! Pattern subscriptions of all threads.
 //!
-//! `PUBLISH` must match every pattern, so they are kept in one map behind one lock. While there are none, which is
-//! nearly always so, a publisher reads one number; otherwise it copies the pointer to the map and matches without the
+//! `PUBLISH` must match every pattern, so they are kept in one map behind one lock. Nearly always the map is empty,
+//! and a publisher reads one number; otherwise it copies the pointer to the map and matches without the
 //! lock. A change copies the map only if a publisher is matching at that moment: `PSUBSCRIBE` is rare, and no data
 //! command uses this.
 

@@ -6,7 +6,7 @@ use resp::{Output, Proto, Reply};
 use crate::overview::PUBSUB;
 use crate::{Directory, Door, ENTRIES, Entry, Subscriptions};
 
-/// What the thread keeps for the client whose command runs, and what it knows of all.
+/// The state that the thread keeps for the client whose command runs, and for all clients.
 #[derive(Default)]
 struct Thread {
     subscriptions: Subscriptions,
@@ -55,7 +55,7 @@ impl Clients {
         Clients { store: Local::new(&[Vec::leak(entries)]), thread: Thread::default(), others }
     }
 
-    /// The reply to a line of one of them, on one line.
+    /// The reply to a line from one client, on one line.
     fn reply(&mut self, index: usize, line: &str) -> String {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         let mut client = Client::internal(0, Proto::Resp2);
@@ -73,7 +73,7 @@ impl Clients {
         assert_eq!(self.reply(index, line), expected, "{line}");
     }
 
-    /// To whom the last message was published, and by which pattern.
+    /// The receivers of the last message, with the pattern that matched.
     fn receivers(&mut self) -> Vec<(u64, Option<String>)> {
         let Some(Post::Published(published)) = self.store.posts.pop() else { return Vec::new() };
         let by = |pattern: &[u8]| String::from_utf8_lossy(pattern).into_owned();

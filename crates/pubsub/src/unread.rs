@@ -1,4 +1,4 @@
-//! How much of what a client has not read says that keys have changed: invalidations, and keyspace events.
+//! Counts how many unread bytes of a client are news of changed keys: invalidations, and keyspace events.
 //!
 //! Evicting a key sends such news, so they do not count against `maxmemory`. `client-output-buffer-limit` for `pubsub`
 //! limits them for each client, subscriber or not: clients that get replies have no limit by default.
@@ -29,7 +29,7 @@ impl Default for UnreadNews {
 }
 
 impl UnreadNews {
-    /// News of so many bytes were appended.
+    /// Counts `bytes` of news that were appended.
     pub fn add(&mut self, bytes: usize) {
         self.newer_bytes += bytes;
     }

@@ -4,8 +4,8 @@
 //!   darter --queues [-h host] [-p port] [--user name] [--pass text] [-n db] [-i seconds]
 //! ```
 //!
-//! They come in any order. If one comes twice the last one counts. `-h` is the host here, and asks for help in a command line without
-//! `--queues`.
+//! They come in any order. If a flag comes twice, the last one counts. `-h` is the host here; without `--queues` it
+//! asks for help.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const PAUSE_SECONDS_MAX: f64 = 2_592_000.0;
 /// The shortest pause.
 const PAUSE_SECONDS_MIN: f64 = 0.05;
 
-/// What `--queues` has to show.
+/// The arguments of `--queues`.
 #[derive(PartialEq, Debug)]
 pub(crate) struct Task {
     pub(crate) host: String,

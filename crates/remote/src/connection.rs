@@ -1,6 +1,6 @@
 //! A client that trusts no server, as it may connect to anything: every wait and every reply has a limit.
 //!
-//! A reply of many items is read item by item, so only what was understood is kept.
+//! A reply of many items is read item by item, so only parsed items are kept.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -222,7 +222,7 @@ mod tests {
         item_bytes: 1 << 16,
     };
 
-    /// What comes of asking a server for its queues that answers `greeting`, and then `again` for as long as anybody listens.
+    /// Asks for the queues of a server that answers `greeting`, and then `again` until the client hangs up.
     fn ask(greeting: &str, again: &str, limits: &Limits) -> Result<Vec<Value>, Error> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
         let port = listener.local_addr().expect("it is bound").port();
@@ -306,7 +306,7 @@ mod tests {
         for greeting in ["", "*", "*1\r\n", "*1\r\n$5\r\nab"] {
             check(greeting, "", &limits, "does not answer in time");
         }
-        // One that always has something more to say, and far too little.
+        // A server that sends a little again and again, and never completes its reply.
         let limits = Limits { reply: Duration::from_millis(20), reply_bytes: usize::MAX, ..LIMITS };
         check("*99999999\r\n", "+\r\n", &limits, "does not answer in time");
     }

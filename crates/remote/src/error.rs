@@ -1,5 +1,4 @@
-//! What can go wrong between an operator and a server, with the exit status. Each error is a sentence for the person
-//! who asked.
+//! The errors between an operator and a server, with the exit status. Each error is a sentence for the operator.
 
 use std::io;
 use std::process::ExitCode;

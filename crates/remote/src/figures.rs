@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-/// Any bytes as printable ASCII, escaped as in redis-cli, with at most so many characters. So a text can neither move
-/// the cursor, nor change colours or the direction of writing, and each character is one column wide.
+/// Any bytes as printable ASCII, escaped as in redis-cli, with at most `letters_max` characters. So a text can neither
+/// move the cursor, nor change colours or the direction of writing, and each character is one column wide.
 pub(crate) fn shown(bytes: &[u8], letters_max: usize) -> String {
     let mut text = String::new();
     for &byte in bytes {
@@ -22,7 +22,7 @@ pub(crate) fn shown(bytes: &[u8], letters_max: usize) -> String {
     cut(text, letters_max)
 }
 
-/// ASCII text with at most so many characters. A shortened text ends with dots.
+/// ASCII text with at most `letters_max` characters. A shortened text ends with dots.
 pub(crate) fn cut(mut text: String, letters_max: usize) -> String {
     if text.len() > letters_max {
         text.truncate(letters_max.saturating_sub(3));
@@ -75,7 +75,7 @@ pub(crate) fn bytes(number: u64) -> String {
     let mut amount = number as f64;
     let mut units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].into_iter();
     let mut unit = units.next().unwrap_or_default();
-    // What would be rounded to 1024 is one of the next unit.
+    // An amount that would be rounded to 1024 is shown in the next unit.
     while amount >= 1023.5 {
         let Some(next) = units.next() else { break };
         (amount, unit) = (amount / 1024.0, next);

@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// What is said of a server that answers like this.
+    /// The verdict on a server that sends `answer`.
     fn check_server(answer: &'static str) -> Result<(), String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port().to_string();

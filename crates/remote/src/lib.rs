@@ -10,7 +10,7 @@
 //! | `screen` | properties of standard output: width, height, colours |
 //! | `table` | the table of queues |
 //! | `figures` | ages, rates, counts and bytes for people, and text from elsewhere made safe for a terminal |
-//! | `error` | what can go wrong, with the exit status |
+//! | `error` | the errors, with the exit status |
 
 #![forbid(unsafe_code)]
 
@@ -89,7 +89,7 @@ fn show(task: &Task, limits: &Limits) -> Result<(), Error> {
         let screen = Screen::of_standard_output(task.every.is_some());
         let text = table::text(queues, task.db, &screen);
         match write(&screen.page(&text)) {
-            // Whoever reads has seen enough.
+            // The reader of a pipe has seen enough and closed it.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
             written => written.map_err(Error::Output)?,
         }

@@ -1,4 +1,4 @@
-//! Folders.
+//! Temporary folders, each for one test.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ impl Scratch {
             let path = place.as_ref().join(format!("darter-{name}-{:08x}", random() as u32));
             match fs::create_dir(&path) {
                 Ok(()) => return Scratch(path),
-                // It is that of another test.
+                // Another test has this folder.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => panic!("{}: {error}", path.display()),
             }
@@ -49,7 +49,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed stays in the temporary directory.
+        // A folder that cannot be removed stays in the temporary directory.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! Folders and ports that one test has for itself, whatever else runs on the machine: other tests of this program, other programs,
-//! other checkouts, other containers with the same `/tmp`.
+//! Reserves folders and ports for one test, so that it can share the machine with other tests of this program, other
+//! programs, other checkouts, and other containers with the same `/tmp`.
 //!
 //! A process id does not tell them apart: containers that share a folder may have the same, and the kernel gives it out again while
 //! the folder of a killed test is still there. A port that the kernel calls free is free only until the next program asks.

@@ -5,13 +5,13 @@
 //!      │ block 0  │ block 1  │        …               │  the kernel's  │
 //! ```
 //!
-//! - A block belongs to the process that has bound the Unix socket with the abstract name `darter-ports-N`. Like ports, such names
-//!   are unique in a network namespace; the kernel gives them back when the process ends, however it ends. `scripts/ports.py` and
-//!   `gates/sidekiq/ports.rb` lease from the same blocks.
-//! - All blocks lie below the ports that the kernel gives to connections and to those who ask for any
+//! - A block belongs to the process that has bound the Unix socket with the abstract name `darter-ports-N`. Like ports,
+//!   such names are unique in a network namespace; the kernel frees them when the process ends, even if it is killed.
+//!   `scripts/ports.py` and `gates/sidekiq/ports.rb` lease from the same blocks.
+//! - All blocks lie below the ports that the kernel gives to connections and to programs that ask for any port
 //!   (`net.ipv4.ip_local_port_range`), so it takes none of them between the lease and the server's `bind`.
-//! - A process gets each port once while it can lease further blocks: a server that is started again finds its port free, and a
-//!   client of a server that has gone meets no other.
+//! - A process gets each port once while it can lease further blocks: a server that is started again finds its port
+//!   free, and a client of a server that has gone meets no other.
 //! - Ports of programs that know nothing of blocks are left out.
 
 use std::collections::VecDeque;
@@ -27,14 +27,14 @@ use crate::random;
 
 /// The first port of the first block.
 const FIRST: u16 = 10_000;
-/// The first port of the kernel's, on Linux as it comes.
+/// The first of the kernel's own ports, with Linux' default range.
 const END: u16 = 32_768;
 /// Ports in a block.
 const BLOCK_PORTS: u16 = 64;
 /// The blocks.
 const BLOCKS: u16 = (END - FIRST) / BLOCK_PORTS;
 
-/// What the process has leased.
+/// The blocks and ports that the process has leased.
 struct Leases {
     /// Sockets with the names of its blocks.
     held: Vec<UnixDatagram>,
@@ -46,7 +46,7 @@ struct Leases {
 
 static LEASES: Mutex<Leases> = Mutex::new(Leases { held: Vec::new(), ports: VecDeque::new(), fresh: 0 });
 
-/// A port of this machine on which nobody listens, for this process alone until it ends.
+/// Returns a port of this machine that is not in use. It is reserved for this process until the process ends.
 pub fn free_port() -> io::Result<u16> {
     LEASES.lock().unwrap_or_else(PoisonError::into_inner).port()
 }
@@ -67,7 +67,7 @@ impl Leases {
         Err(io::Error::new(ErrorKind::AddrInUse, "all ports for tests are in use"))
     }
 
-    /// Leases a block, if there is one.
+    /// Leases a block, if one is free.
     fn lease(&mut self) -> io::Result<()> {
         let first = (random() % u64::from(BLOCKS)) as u16;
         for block in (0..BLOCKS).map(|offset| (first + offset) % BLOCKS) {
@@ -89,8 +89,8 @@ impl Leases {
     }
 }
 
-/// Whether nobody listens on it. It is only bound, not listened on: a child that is just being started inherits the socket for a
-/// moment, and a socket that listens would keep the server from its port until then.
+/// Whether the port is not in use. It is only bound, not listened on: a child that is just being started inherits the
+/// socket for a moment, and a listening socket would keep the server from its port until then.
 fn is_free(port: u16) -> io::Result<bool> {
     let families = [
         (AddressFamily::INET, Ipv4Addr::UNSPECIFIED.into()),

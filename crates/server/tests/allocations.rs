@@ -2,11 +2,12 @@
 //!
 //! The server runs in the process of the test, whose allocator counts. The test sends and reads with buffers that it made
 //! before. A worker sends `PING` before it waits: its reply says that the worker waits, since both are served in one turn.
-//! What the server does ten times a second may allocate: a few rounds may. A small sorted set lies in its record and is made anew whenever it changes,
-//! so jobs that come out of one do allocate: as often as is said here.
+//! The work that the server does ten times a second may allocate, so a few rounds may. A small sorted set lies in its
+//! record and is made anew whenever it changes, so jobs that are taken from one allocate: exactly as often as stated
+//! here.
 //!
-//! One server for all: connections are dealt to its two threads in turn, so the first and the third are of one thread, and the
-//! first and the second of two.
+//! One server serves all: connections are dealt to its two threads in turn, so the first and the third are on one
+//! thread, and the first and the second on two.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::backtrace::Backtrace;
@@ -21,12 +22,12 @@ use std::time::Instant;
 const WARM_ROUNDS: usize = 500;
 /// Rounds that are counted.
 const ROUNDS: usize = 2000;
-/// In so many of them there may be allocations of the server's housekeeping, which goes by the clock: rounds are slow on a machine
-/// that is busy.
+/// The most rounds in which the server's housekeeping may allocate. It goes by the clock, and rounds are slow on a
+/// busy machine.
 const OTHER_ROUNDS_MAX: usize = ROUNDS / 5;
 /// Clients that wait for something else all the time.
 const BYSTANDERS: usize = 20;
-/// What a job is in a real queue, about.
+/// The approximate size of a job in a real queue.
 const JOB_BYTES: usize = 230;
 
 static COUNTS: AtomicBool = AtomicBool::new(false);
@@ -148,7 +149,7 @@ struct Trade {
     /// After `PING`.
     wait: Call,
     push: Call,
-    /// What the producer does when the worker has its job.
+    /// The producer's request after the worker has its job.
     clear: Option<Call>,
     /// How often a job allocates.
     allocations: usize,

@@ -1,5 +1,5 @@
-//! The HTTP port under fire: requests without end, slow ones, strangers, other sites' pages, wrong passwords. What is wrong gets
-//! an error or meets a limit with a name, and a client of Redis' protocol beside it notices nothing.
+//! The HTTP port under attack: endless requests, slow ones, unknown hosts, other sites' pages, wrong passwords. Each
+//! bad request gets an error or meets a named limit, and a client of Redis' protocol beside it notices nothing.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
@@ -37,7 +37,7 @@ impl Site {
         stream
     }
 
-    /// What comes back until the connection ends.
+    /// The answer up to the end of the connection.
     #[track_caller]
     fn raw(&self, request: &[u8]) -> String {
         let mut stream = self.connect();
@@ -93,7 +93,7 @@ impl Answer {
     }
 }
 
-/// What comes until the connection ends, however it ends.
+/// The bytes up to the end of the connection, however it ends.
 fn rest(stream: &mut TcpStream) -> String {
     let mut received = Vec::new();
     match stream.read_to_end(&mut received) {
@@ -130,7 +130,7 @@ fn what_is_no_request_is_refused() {
         assert_eq!(found, status, "{:?} … {text:?}", &request[..request.len().min(80)]);
         witness.look();
     }
-    // The rest of a pipeline is not run once something in it is none.
+    // After something that is not a request, the rest of a pipeline is not run.
     let good = format!("GET /healthz HTTP/1.1\r\n{host}\r\n");
     let text = site.raw(format!("{good}{good}\0garbage\r\n\r\n{good}").as_bytes());
     assert_eq!((text.matches("200 OK").count(), text.matches("400 Bad").count()), (2, 1), "{text}");
@@ -305,7 +305,7 @@ fn a_users_requests_that_run_commands_count_as_its_connections() {
     command(&reader).has(503, too_many);
     let counted = client.info("stats", "rejected_connections");
     assert_eq!(counted, (refused + 4).to_string());
-    // What runs no command takes no place, and the default user has as many as it wants.
+    // Pages that run no command take no place, and the default user has as many places as it wants.
     ask("/metrics").has(200, "redis_up 1");
     ask("/queues.json").has(200, "queue:a");
     site.get("/api/now").has(200, r#""slow":"#);
@@ -361,7 +361,7 @@ fn slow_clients_end() {
     .map(|sent| {
         let mut stream = site.connect();
         stream.set_nonblocking(true).expect("sockets can be");
-        // The deaf one's do not all go out, since nobody takes the answers.
+        // Not all requests of the deaf client are sent, because its answers are not read.
         let _ = stream.write(sent.as_bytes());
         stream.set_nonblocking(false).expect("sockets can be");
         stream
@@ -385,7 +385,7 @@ fn a_crowd_meets_the_limit() {
     setrlimit(Resource::Nofile, all).expect("the soft limit may be raised to the hard one");
     let site = Site::start(&[]);
     let mut witness = Witness::new(&site.server);
-    // All of them have a request under way, of which the body does not come.
+    // Each connection has a request under way whose body never arrives.
     let host = format!("Host: localhost:{}\r\n", site.port);
     let command =
         format!("POST /api/command HTTP/1.1\r\n{host}{}Content-Length: 100\r\n\r\n{{", site.own_headers());
@@ -435,7 +435,7 @@ fn who_sends_nothing_keeps_nobody_out() {
     for _ in 0..10 {
         site.get("/healthz").has(200, "ok");
     }
-    // The first ones ended at once, and of those who have asked none.
+    // The first silent ones were closed at once; connections that have sent a request stayed open.
     assert!(rest(&mut silent[0]).is_empty());
     kept.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         .expect("it is open");

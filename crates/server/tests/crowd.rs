@@ -71,7 +71,7 @@ fn a_crowd_is_served_and_leaves_no_trace() {
 fn the_limit_of_open_files_limits_the_clients() {
     let mut launcher = vec!["prlimit", "--nofile=200:200"];
     if geteuid().is_root() {
-        // Whoever may raise the limit raises it.
+        // A process that may raise the limit does so.
         launcher.splice(0..0, ["setpriv", "--bounding-set", "-sys_resource"]);
     }
     let server = Server::launch(&launcher, &["--proactor-threads", "2"]).unwrap();

@@ -1,6 +1,6 @@
-//! What a change of a setting entails, as names; `server/control/consequences.rs` implements them.
+//! The consequences of changing a setting, as names; `server/control/consequences.rs` implements them.
 
-/// What must be done after a setting was changed.
+/// A step that must follow the change of a setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Consequence {
     /// The threads copy the settings of the data path.

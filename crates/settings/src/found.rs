@@ -13,7 +13,7 @@ use crate::table::{IO_THREADS, LOADMODULE, PROACTOR_THREADS, RENAME_COMMAND, TAB
 /// Why modules are refused.
 const NO_MODULES: &str = "modules are not loaded; remove the line";
 
-/// What a configuration contains beside the values of settings.
+/// The parts of a configuration other than the values of settings.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Directives without effect whose value is not the default.

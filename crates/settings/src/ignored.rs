@@ -3,7 +3,7 @@
 //! A configuration written for another server must start Darter, so they are accepted, kept, and returned by `CONFIG
 //! GET`. For each it was decided whether it is a promise. Promises, about safety or about who talks to whom, are
 //! refused with any value but the harmless one ([`Foreign::refused`]). Of the others, the log lists once those whose
-//! value is not the default, because then somebody expects something of them. If no value makes a difference here
+//! value is not the default, because their author expects an effect. If no value makes a difference here
 //! ([`Foreign::any`]), it is not listed.
 
 use config::{Foreign, SettingKind};

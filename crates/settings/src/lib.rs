@@ -6,8 +6,8 @@
 //!
 //! ```text
 //!   files, command line ──▶ Settings::read ─┬▶ Settings      number(ID), text(ID); data_config(), output_limit() …
-//!                                           └▶ Found         users, renamed commands, what has no effect, what is wrong
-//!   CONFIG SET          ──▶ Settings::change ─▶ Changed      whose Effects the server sees to, or undoes it
+//!                                           └▶ Found         users, renamed commands, directives without effect, errors
+//!   CONFIG SET          ──▶ Settings::change ─▶ Changed      the server carries out its consequences, or undoes it
 //! ```
 //!
 //! Not here: the mechanism (`config`), and the consequences of a change (`server/control/consequences.rs`).

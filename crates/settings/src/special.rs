@@ -96,7 +96,7 @@ const CLASSES: &[(char, u32)] = &[
     ('E', Class::Keyevent as u32),
     ('m', Class::KeyMiss as u32),
 ];
-/// Events of modules. There are none here, but the letter is part of `A`.
+/// Events of modules. Darter has no modules, but the letter is part of `A`.
 const MODULE_CLASS: u32 = 1 << 13;
 /// The classes of `A`.
 const ALL_CLASSES: u32 = Class::Generic as u32
@@ -122,7 +122,7 @@ pub struct OutputLimit {
 }
 
 impl OutputLimit {
-    /// Whether so much output is above the soft or the hard limit.
+    /// Whether this much output is above the soft or the hard limit.
     pub fn is_exceeded_by(&self, bytes: u64) -> bool {
         [self.hard_bytes, self.soft_bytes].iter().any(|limit| *limit > 0 && bytes > *limit)
     }

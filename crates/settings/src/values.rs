@@ -25,7 +25,7 @@ const EFFECTIVE_COUNT: usize = EFFECTIVE.len();
 
 /// How many nodes at each end of a compressed list stay uncompressed.
 const LIST_PLAIN_NODES: u32 = 64;
-/// In a shorter list, one node in so many stays uncompressed at each end.
+/// In a shorter list, one node in this many stays uncompressed at each end.
 const LIST_PLAIN_PART: u32 = 64;
 /// The default number of shards per thread.
 const SHARDS_PER_THREAD: u16 = 32;
@@ -238,7 +238,7 @@ impl Settings {
         self.number(CLIENT_QUERY_BUFFER_LIMIT) as usize
     }
 
-    /// With so many bytes of replies unread, a client's further commands wait.
+    /// A client's further commands wait while it has this many bytes of replies unread.
     pub fn unread_bytes_max(&self) -> usize {
         self.number(CLIENT_UNREAD_BYTES_MAX) as usize
     }
@@ -266,7 +266,7 @@ impl Settings {
         }
     }
 
-    /// After so many runs that kept to the declared keys, a script is expected to keep to them.
+    /// A script is expected to keep to its declared keys after this many runs that did.
     pub fn script_trusted_after(&self) -> u32 {
         self.number(SCRIPT_TRUSTED_AFTER) as u32
     }
@@ -290,7 +290,7 @@ impl Settings {
         }
     }
 
-    /// The number of shards for so many threads.
+    /// The number of shards for `threads` threads.
     pub fn shard_count(&self, threads: u16) -> u16 {
         match self.number(NUM_SHARDS) {
             0 => threads.saturating_mul(SHARDS_PER_THREAD),

@@ -61,7 +61,7 @@ pub enum Access {
 /// A transaction as its client saw it.
 #[derive(Clone, Debug)]
 pub struct Transaction {
-    /// What was sent, for display.
+    /// The request, for display.
     pub name: String,
     /// The client. Its transactions are ordered as they were sent.
     pub client: usize,
@@ -71,7 +71,7 @@ pub struct Transaction {
     pub answered: Option<u64>,
     /// The event after which it can no longer have had an effect, although no reply arrived, because the server died.
     pub over: Option<u64>,
-    /// What it did, as far as that is known.
+    /// Its reads and writes, as far as they are known.
     pub accesses: Vec<Access>,
 }
 
@@ -104,10 +104,10 @@ impl History {
         }
     }
 
-    /// To be called when the server has died, at the event `died`, and only the lists in `survived` are left. Changes made since it had
-    /// started, at the event `begun`, may be lost, but only the last ones. Removes from the history the transactions that made lost
-    /// changes or saw them. Returns when their replies arrived, at most one per transaction. Each transaction that writes must append to
-    /// a list.
+    /// Call this when the server has died, at the event `died`, and only the lists in `survived` are left. Changes
+    /// made since it had started, at the event `begun`, may be lost, but only the last ones. Removes from the history
+    /// the transactions that made lost changes or saw them. Returns when their replies arrived, at most one per
+    /// transaction. Each transaction that writes must append to a list.
     ///
     /// The error explains why the rest is not the state of any one moment.
     pub fn lose(
@@ -179,7 +179,8 @@ impl History {
         Ok(())
     }
 
-    /// The writer of each value, which must be unique. Leaves out transactions without a reply whose writes nobody saw.
+    /// The writer of each value, which must be unique. Leaves out transactions without a reply whose writes were
+    /// never read.
     fn writers(&self) -> Result<BTreeMap<Written, usize>, String> {
         let mut seen: BTreeSet<Written> = self.lists.values().flatten().copied().collect();
         for access in self.transactions.iter().flat_map(|transaction| &transaction.accesses) {

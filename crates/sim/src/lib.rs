@@ -22,13 +22,14 @@
 //! - by channels: messages are sent after their channel's shard was left; an unsubscriber does not fetch the messages that
 //!   it was counted for; a thread handles its clients' input before messages from other threads;
 //! - by commands that run again: what they published the first time is sent; they start in the database where they ended;
-//! - by leases: an attempt that is named is not compared; the clock is read only at the beginning of a turn; leases end early; a
-//!   job waits twice, or gets no record; attempts are not limited, or a released one counts; a limit or the active jobs of a group
-//!   are not counted; a delayed job is lost; nobody looks for what was due before a crash; a replica ends leases, too; a retried job
-//!   keeps its attempts, or is taken from its worker; a lock is not heeded, is not freed, or outlives its time; replies go out
-//!   before all replicas have what they say, or after another server has become the primary;
+//! - by leases: an attempt that is named is not compared; the clock is read only at the beginning of a turn; leases
+//!   end early; a job waits twice, or gets no record; attempts are not limited, or a released one counts; a limit or
+//!   the active jobs of a group are not counted; a delayed job is lost; jobs that were due before a crash are not
+//!   looked for; a replica ends leases, too; a retried job keeps its attempts, or is taken from its worker; a lock is
+//!   not heeded, is not freed, or outlives its time; replies go out before all replicas have the data, or after
+//!   another server has become the primary;
 //! - by all: the reply to a delegated command is occasionally not sent;
-//! - by starvation, in minutes: nobody gets the patience token.
+//! - by starvation, in minutes: no thread gets the patience token.
 //!
 //! Deliberate mistakes about the journal are kept (`command::mutant`), and tests verify that each is still detected.
 //!

@@ -136,7 +136,7 @@ impl Setup {
         }
     }
 
-    /// The same setup with these numbers of threads and shards, and this way of entry.
+    /// This setup with other numbers of threads and shards, and another way of entry.
     pub fn with(self, threads: u64, shards: u64, entry: Entry) -> Setup {
         Setup { threads, shards, entry, ..self }
     }

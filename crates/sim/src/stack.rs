@@ -35,7 +35,7 @@ pub(crate) enum Pause {
     Resting(u64),
 }
 
-/// What runs on a stack.
+/// The kinds of work that run on a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StackOf {
     /// A thread of the server, by its number.
@@ -153,7 +153,7 @@ impl Stack {
         })
     }
 
-    /// Takes turns until there is none left.
+    /// A stack that runs `turn` again and again until it returns `None`.
     fn new(kind: StackOf, mut turn: impl FnMut() -> Option<Pause> + 'static) -> Stack {
         let handle = Rc::new(Cell::new(std::ptr::null()));
         let own = handle.clone();

@@ -1,5 +1,5 @@
-//! What an administrator does with the servers of a world while its clients go on. A test says how one event goes, with its clients
-//! ([`Stage::step`]); the rest follows from that.
+//! Replaces and restarts the servers of a world, as an administrator does, while its clients go on. A test says how
+//! one event goes, with its clients ([`Stage::step`]); the rest follows from that.
 
 use std::collections::BTreeMap;
 
@@ -68,12 +68,12 @@ pub trait Stage {
         None
     }
 
-    /// What a server says of its replication; nothing if it does not answer.
+    /// The replication section of a server's INFO; empty if the server does not answer.
     fn facts(&mut self, number: usize) -> Facts {
         self.ask(number, &[request("INFO", ["replication"])]).map_or_else(Facts::new, |reply| facts(&reply))
     }
 
-    /// Has a server follow `primary` when it starts next, or nobody if it is that itself.
+    /// Has a server follow `primary` when it starts next, or start as a primary if it is `primary` itself.
     fn start_under(&mut self, number: usize, primary: usize) {
         self.world().change_setup_of(number, |setup| {
             setup.more.retain(|arg| !arg.starts_with("--replicaof"));

@@ -1,4 +1,4 @@
-//! Random transactions of several concurrent clients, and the history of what they saw.
+//! Random transactions of several concurrent clients, and the history of their reads and writes.
 //!
 //! A transaction reads and writes lists and registers: with plain commands, MULTI, scripts with and without declared
 //! keys, or under WATCH. Clients disconnect in the middle of transactions, and the server may die: then the writes of
@@ -129,7 +129,7 @@ impl Pending {
         }
     }
 
-    /// What the replies say: one transaction per read of a watched key, and at the end the whole.
+    /// The transactions that the replies show: one per read of a watched key, and at the end the whole.
     fn outcomes(&self) -> Vec<Vec<Access>> {
         let mut replies = self.replies.clone();
         let last = replies.pop().expect("there is at least one reply");

@@ -359,7 +359,7 @@ impl World {
         client.pump()
     }
 
-    /// Somebody sets the wall clock of all machines ahead, or back. The clock for durations is unaffected.
+    /// Sets the wall clock of all machines ahead, or back. The clock for durations is unaffected.
     pub fn set_clock_ahead(&self, ms: i64) {
         self.net.clock().set_ahead(ms);
     }

@@ -150,7 +150,7 @@ impl Modules {
                 there.extend_from_slice(&path[length + 1..]);
                 self.file_of(&there, doors + 1)
             }
-            // It passes on something of another crate.
+            // The file re-exports an item of another crate.
             None if named.is_some() => None,
             _ => Some(file),
         }

@@ -2,13 +2,15 @@
 //!
 //! Rules that the compiler and clippy cannot check: module heads, sizes of crates, files and functions (with a ratchet for
 //! those that are too large today: the list may only shrink), methods and files of types, circles of imports, the floors of
-//! the crates, assertions in release, transcripts of all commands, where `unsafe` may stand, words that must not.
+//! the crates, assertions in release, transcripts of all commands, where `unsafe` may stand, plain English in comments,
+//! words that must not stand.
 
 #![cfg(test)]
 
 mod assertions;
 mod circles;
 mod pages;
+mod prose;
 mod settings;
 mod sources;
 mod transcripts;
@@ -21,7 +23,7 @@ use crate::sources::{root, rust_files};
 
 /// Lines of a crate's production code at most, empty ones and comments included.
 const CRATE_LINES_MAX: usize = 16_000;
-/// The same for a crate into which everything would go if nobody looked.
+/// A lower limit for a crate that would otherwise attract all new code.
 const SMALLER_CRATES: &[(&str, usize)] = &[("server", 10_700)];
 /// Lines of a file at most.
 const FILE_LINES_MAX: usize = 800;

@@ -1,4 +1,4 @@
-//! Checks what pages refer to: every relative link names an existing file, and a heading of it; every path of the
+//! Checks the references of pages: every relative link names an existing file, and a heading of it; every path of the
 //! repository between backticks exists.
 //!
 //! A heading's anchor is formed as on GitHub: lower case, without punctuation, spaces as hyphens.
@@ -74,7 +74,7 @@ fn anchors(page: &str) -> Vec<String> {
         .collect()
 }
 
-/// What the links of a page lead to: `](target)`.
+/// The targets of a page's links: `](target)`.
 fn links(page: &str) -> impl Iterator<Item = &str> {
     prose(page).flat_map(|line| line.split("](").skip(1)).filter_map(|rest| rest.split(')').next())
 }
@@ -92,7 +92,7 @@ fn joined(folder: &Path, path: &str) -> PathBuf {
     joined
 }
 
-/// What stands between backticks on a page, the first word of each.
+/// The texts between backticks on a page, the first word of each.
 fn quoted(page: &str) -> Vec<String> {
     // Joined, because a pair of backticks may span two lines.
     let text = prose(page).collect::<Vec<_>>().join("\n");
@@ -104,7 +104,7 @@ fn quoted(page: &str) -> Vec<String> {
 struct Names {
     /// Every path and every end of it, without `src`.
     ends: BTreeSet<String>,
-    /// Crates, and folders of the root: what begins with one of them and a slash is a path.
+    /// Crates, and folders of the root: a word that begins with one of them and a slash is a path.
     tops: BTreeSet<String>,
 }
 

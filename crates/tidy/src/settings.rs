@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crate::none;
 use crate::sources::{Source, production};
 
-/// What a file names outside `use` statements.
+/// The names that a file uses outside `use` statements.
 fn names(source: &Source) -> BTreeSet<&str> {
     let mut is_import = false;
     let named = source.tokens.iter().filter(|token| {

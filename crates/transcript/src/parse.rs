@@ -1,4 +1,4 @@
-//! From the text of a transcript to its blocks.
+//! Parses the text of a transcript into blocks.
 
 /// Requests of one connection on a store that is empty at first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -28,13 +28,13 @@ pub struct Step {
     pub newer: Option<String>,
 }
 
-/// What is wrong with a transcript.
+/// A fault in a transcript.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct ParseError {
     /// Counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The description of the fault.
     pub problem: String,
 }
 

@@ -1,4 +1,4 @@
-//! Playing a block and comparing what comes back.
+//! Plays a block, and compares the replies with the expected ones.
 
 use std::fmt;
 use std::io;

@@ -14,7 +14,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 /// A blocking connection: one request, one reply.
 #[derive(Debug)]
 pub struct Socket<S = TcpStream> {
-    /// What the bytes travel on.
+    /// The stream that carries the bytes.
     pub stream: S,
     input: Vec<u8>,
 }

@@ -18,7 +18,7 @@ type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
 pub type Function = command::HostFn<dyn Door>;
 /// The declaration of a command of this crate.
 pub type Entry = command::Entry<Function>;
-/// What runs a command of this crate.
+/// The function that runs a command of this crate.
 type Run = command::Run<Function>;
 
 /// `ACL` and its subcommands.
@@ -58,7 +58,7 @@ impl Settings {
     }
 }
 
-/// What most subcommands have in common. Some do not need [`Admin`].
+/// The base of most subcommands. Some do not need [`Admin`].
 const SUBCOMMAND: Entry = Entry {
     since: "6.0.0",
     group: Group::Server,

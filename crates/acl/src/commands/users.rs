@@ -31,7 +31,7 @@ fn acl_setuser(ctx: &mut Ctx) -> CommandResult {
         return Err(CommandError::fixed("ERR Usernames can't contain spaces or null characters"));
     }
     let settings = ctx.host.settings();
-    // Of a new one nobody can be a client yet.
+    // A new user cannot have clients yet.
     if ctx.host.users().set(settings.grammar(ctx.store.tx.table), name, rules)? {
         ctx.host.users_changed();
     }

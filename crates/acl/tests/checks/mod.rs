@@ -1,4 +1,4 @@
-//! What holds of rules and ACL files whatever they are, checked by tests and by the fuzzer.
+//! Properties of all rules and ACL files, checked by tests and by the fuzzer.
 
 use acl::{Grammar, User, parse_file};
 use command::{Acl, Channels, Entry, Flag, KeyFlag, KeySpec, Table};

@@ -85,7 +85,7 @@ fn batons(page: &mut Exposition, facts: &dyn Facts) {
     );
 }
 
-/// What the setting job-recovery does.
+/// The series of the setting job-recovery.
 fn recovery(page: &mut Exposition, figures: &RecoveryFigures) {
     for (name, kind, help, number) in [
         (

@@ -130,7 +130,7 @@ pub(super) fn number(value: Value<'_>) -> Option<f64> {
     match value {
         Value::Number(number) => Some(number as f64),
         Value::Bytes(bytes) => Some(bytes as f64),
-        // As they are shown: whoever compares with INFO finds the same.
+        // Rounded as INFO shows them, so that both show equal figures.
         Value::Ratio(ratio) | Value::Percent(ratio) => Some((ratio * 100.0).round() / 100.0),
         Value::Seconds(seconds) => Some((seconds * 1e6).round() / 1e6),
         Value::Text("ok") => Some(1.0),

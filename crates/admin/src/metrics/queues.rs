@@ -50,7 +50,7 @@ const FIGURES: [Figure; 7] = [
     }),
 ];
 
-/// The same of queues whose jobs are leased.
+/// The gauges of queues whose jobs are leased.
 const JOB_FIGURES: [(&str, JobFigure, &str); 10] = [
     ("darter_queue_jobs_active", JobFigure::Active, "Jobs that workers have."),
     ("darter_queue_jobs_delayed", JobFigure::Delayed, "Jobs that come later."),
@@ -106,7 +106,7 @@ fn write_rows(page: &mut Exposition, labelled: &[&Row], rest: &[&Row], other: &S
     }
 }
 
-/// What is counted of jobs beside the lists: of limits nothing is summed up.
+/// Writes the counts of jobs outside the lists. Limits are not summed up.
 fn write_jobs(page: &mut Exposition, labelled: &[Labelled], rest: &[&Row]) {
     for (name, figure, help) in JOB_FIGURES {
         page.family(name, Kind::Gauge, help);
@@ -238,7 +238,7 @@ mod tests {
         ] {
             assert!(shown(name, labels, value), "{name}{labels} {value} in\n{page}");
         }
-        // Of the other queue, no jobs are leased, and what is not limited has no limit.
+        // The other queue has no leased jobs, and no limit.
         assert!(!page.contains("darter_queue_jobs_active{queue=\"other\""), "{page}");
         assert!(!page.contains("darter_queue_limit_active{"), "{page}");
     }

@@ -1,4 +1,4 @@
-//! A server of which only the queues are known, and these are made up.
+//! A made-up server that has nothing but queues.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

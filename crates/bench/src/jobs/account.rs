@@ -1,4 +1,4 @@
-//! What became of each job: two bits per job, set by any thread that learns of it.
+//! The fate of each job: two bits per job, set by any thread that learns of it.
 //!
 //! A job is *pushed* when the server has acknowledged it, and *fetched* when a worker has got it. A job that was pushed
 //! but is neither fetched nor still in a queue is lost. One that was fetched twice is a duplicate. A job whose push was

@@ -46,7 +46,7 @@ pub(crate) struct Form {
     bytes_min: usize,
 }
 
-/// What a fetched job says of itself.
+/// The fields that a fetched job carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) id: u64,

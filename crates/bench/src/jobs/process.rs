@@ -1,5 +1,5 @@
-//! What a Sidekiq process sends besides its workers' requests: heartbeats with statistics, the poller of scheduled
-//! jobs, and the check of queue lengths by which Sidekiq's own benchmark notices that it has finished.
+//! The requests of a Sidekiq process besides those of its workers: heartbeats with statistics, the poller of
+//! scheduled jobs, and the check of queue lengths by which Sidekiq's own benchmark notices that it has finished.
 //!
 //! A process has one connection for these, and a list of round trips that are due.
 
@@ -54,7 +54,7 @@ struct Trip {
     awaited: Awaited,
 }
 
-/// What the last reply of a round trip is used for.
+/// The use of a round trip's last reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaited {
     Nothing,

@@ -30,7 +30,7 @@ const LEASED: &[u8] = b"*1\r\n*4\r\n";
 /// The lease of a job, in milliseconds: more than any job takes.
 const LEASE_MS: &str = "60000";
 
-/// What all clients of a run share.
+/// The state that all clients of a run share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) account: Account,
@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     pub(crate) work_ns: u64,
 }
 
-/// What a client does.
+/// The role of a client.
 #[derive(Debug)]
 pub(crate) enum Role {
     Pusher(Pusher),
@@ -204,7 +204,7 @@ impl Worker {
             return Counted::No;
         }
         if reply.len() <= "*-1\r\n".len() {
-            // The fetch timed out. If nobody pushes any more, no more jobs will come.
+            // The fetch timed out. If all producers have finished, no more jobs will come.
             self.is_finished = shared.producers.load(Ordering::Acquire) == 0;
             return Counted::No;
         }
@@ -250,7 +250,7 @@ pub(crate) fn fetch_of_one(fetch: Fetch, queue: &str, timeout: f64) -> Vec<Vec<u
     vec![fetch.request([queue].into_iter(), timeout)]
 }
 
-/// Fetches of a worker of all queues, of which the first has the highest weight. Like Sidekiq, repeats each name by its
+/// Fetches of a worker of all queues. The first queue has the highest weight. Like Sidekiq, repeats each name by its
 /// weight, shuffles, and keeps the first occurrence of each.
 pub(crate) fn fetches_of_all(fetch: Fetch, queues: &[String], timeout: f64, seed: u64) -> Vec<Vec<u8>> {
     let mut random = Entropy::from_seed(seed);

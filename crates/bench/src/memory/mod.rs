@@ -1,4 +1,4 @@
-//! `memory` and `snapshot`: what data costs, and what saving it costs.
+//! `memory` and `snapshot`: measure the cost of data, and the cost of saving it.
 //!
 //! `memory` fills a server and empties it again. `snapshot` fills it, writes at a fixed rate, and makes it save
 //! meanwhile. Both observe the memory of all the server's processes throughout: a server that forks to save has two.

@@ -1,4 +1,4 @@
-//! `snapshot`: what saving costs while clients write.
+//! `snapshot`: measures the cost of saving while clients write.
 
 use std::io;
 use std::sync::Arc;

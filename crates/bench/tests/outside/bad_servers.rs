@@ -1,4 +1,4 @@
-//! Whatever a server does, the run ends, says why, and reports its measurements.
+//! With any misbehaving server, the run ends, says why, and reports its measurements.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

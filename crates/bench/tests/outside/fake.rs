@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use resp::Value;
 
-/// What to do with a request.
+/// The treatment of a request.
 pub(crate) enum Answer {
     /// Serve it.
     Serve,

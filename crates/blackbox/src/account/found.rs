@@ -14,7 +14,7 @@ pub(crate) const DATABASES: [u32; 3] = [0, 1, 9];
 /// Keys that are read at once.
 const KEYS_AT_ONCE: usize = 64;
 
-/// What was found, by database.
+/// The contents of a server, by database.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The keys of each database.
@@ -24,7 +24,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Reads all keys of a server that nobody changes meanwhile.
+    /// Reads all keys of a server that is not changed meanwhile.
     pub fn read(socket: &mut Socket) -> io::Result<Found> {
         let begin = now_ms();
         let mut databases = BTreeMap::new();
@@ -56,7 +56,7 @@ impl Found {
         }
     }
 
-    /// The number in a string; 0 if there is none.
+    /// The number in a string; 0 if the key has no number.
     pub fn number(&self, db: u32, key: &str) -> u64 {
         match self.get(db, key).map(|contents| &contents.body) {
             Some(Body::Text(text)) => String::from_utf8_lossy(text).parse().unwrap_or(0),

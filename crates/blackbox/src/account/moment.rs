@@ -34,9 +34,9 @@ impl Timeline {
 /// When a crash happened, and what had to survive it.
 #[derive(Clone, Copy, Debug)]
 pub struct Crash {
-    /// What was sent after this moment cannot have happened.
+    /// Requests sent after this moment cannot have taken effect.
     pub at: Moment,
-    /// What was acknowledged up to this moment must be there.
+    /// Changes acknowledged up to this moment must be there.
     pub promised: Moment,
 }
 

@@ -1,8 +1,8 @@
 //! The account of a client that has keys of its own.
 //!
-//! It knows every state that its keys have had, one after each step. After a crash they must be in one of those states: at or
-//! after the last step that had to survive, and at or before the last one that was sent. So nothing acknowledged is lost,
-//! nothing is torn, and nothing is there that was never sent.
+//! The account has every state of the client's keys, one after each step. After a crash they must be in one of those
+//! states: at or after the last step that had to survive, and at or before the last one that was sent. So nothing
+//! acknowledged is lost, nothing is torn, and nothing is there that was never sent.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub struct Owner {
     pub planner: Planner,
     /// The contents of its keys at the start.
     base: Model,
-    /// What it has done since.
+    /// Its steps since the start.
     pub history: Vec<(Step, Span)>,
 }
 

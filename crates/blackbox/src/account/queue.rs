@@ -21,7 +21,7 @@ pub const POPPED: &str = "q:l0";
 /// The queue from which elements are moved.
 pub const MOVED: &str = "q:l1";
 
-/// What a client did to a queue.
+/// An operation of a client on a queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Doing {
     /// Pushed elements to its head, atomically.
@@ -43,7 +43,7 @@ pub struct Worker {
     pub number: u64,
     /// Elements that it has moved and not finished.
     pub held: Vec<Bytes>,
-    /// What it has done.
+    /// Its operations so far.
     pub history: Vec<(Doing, Span)>,
 }
 
@@ -59,7 +59,7 @@ impl Worker {
     }
 }
 
-/// What is known about an element.
+/// The known events of an element.
 #[derive(Clone, Copy, Default, Debug)]
 struct Life {
     /// When it was pushed; `None` if it was there at the start.
@@ -68,7 +68,7 @@ struct Life {
     gone: Option<Span>,
 }
 
-/// What a crash kept and lost, for the comparison with other clients.
+/// The events that a crash kept and lost, for the comparison with other clients.
 #[derive(Default, Debug)]
 pub(crate) struct Evidence {
     /// When events were sent that survived.

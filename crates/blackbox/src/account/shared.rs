@@ -1,7 +1,7 @@
 //! Counters that several clients increment, and what clients have read.
 //!
 //! A counter only grows. So after a crash it must be at least the result of any acknowledged `INCR`, and at least what
-//! any `GET` or message has shown: with `appendfsync always` nobody sees what a crash can undo.
+//! any `GET` or message has shown: with `appendfsync always` no client sees a value that a crash can undo.
 
 use super::found::Found;
 use super::moment::{Crash, Moment, Span};

@@ -20,7 +20,7 @@ use seccompiler::{BpfProgram, TargetArch, apply_filter, compile_from_json};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// The user and group id that the program runs under: nobody's.
+/// The user and group id that the program runs under: those of the unprivileged user.
 const USER: &str = "65534";
 /// Option that says that the steps before the filter are done.
 const FILTER: &str = "--filter";

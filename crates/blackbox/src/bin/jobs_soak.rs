@@ -68,7 +68,7 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
-        // What it holds is of no more use; the next one has a name of its own.
+        // The folder is of no more use; the next one has a name of its own.
         let _ = std::fs::remove_dir_all(&folder);
         seed += 1;
     }

@@ -31,7 +31,7 @@ const RAISE_SCRIPT: &str = "local n = redis.call('INCR', KEYS[1]) redis.call('PU
 /// How long a listener waits before it checks whether it has to stop.
 const LISTEN_MAX: Duration = Duration::from_millis(200);
 
-/// What all clients share.
+/// The environment that all clients share.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
     /// The server's port.
@@ -48,7 +48,7 @@ pub struct Field<'a> {
 pub(crate) enum End {
     /// Its connection ended.
     Closed,
-    /// It got a reply that it must not get.
+    /// A client got a reply that must not occur.
     Strange(String),
 }
 

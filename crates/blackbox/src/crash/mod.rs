@@ -1,4 +1,4 @@
-//! Kills a server repeatedly, and checks each time whether it has kept what it promised.
+//! Kills a server repeatedly, and checks each time whether it has kept all promised changes.
 //!
 //! ```text
 //! start ─▶ clients work ─▶ (BGREWRITEAOF) ─▶ kill -9 ─▶ (start ─▶ kill -9 while it recovers)* ─▶ start ─▶ read all ─▶ check
@@ -47,7 +47,7 @@ const HANG_MS: (u64, u64) = (1_500, 2_000);
 /// takes a tenth of a second (`journal-pending-ms`); the rest is for clients that get no core.
 const HANG_ACKNOWLEDGED_MS_MAX: u64 = 1_000;
 
-/// What to test.
+/// The server to test, and the conditions.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// The program with its options. Its port and its folder are added.
@@ -56,20 +56,20 @@ pub struct Trial {
     pub folder: PathBuf,
     /// Seed of the random choices.
     pub seed: u64,
-    /// What it acknowledged within this time before it was killed may be lost.
+    /// Changes that the server acknowledged within this time before the kill may be lost.
     pub tolerance: Duration,
 }
 
-/// What went wrong.
+/// The reason why a trial failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// It did not keep its promise.
+    /// The server did not keep its promise.
     #[error("{}", .0.join("\n"))]
     Broken(Vec<String>),
-    /// It does not start on the data that it left.
+    /// The server does not start on the data that it left.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// It cannot be queried.
+    /// The server cannot be queried.
     #[error("it does not tell what it holds: {0}")]
     Io(#[from] io::Error),
 }
@@ -117,7 +117,7 @@ impl Crashes {
         self.round_with(|_| ())
     }
 
-    /// Does the same. Between death and start, `damage` may change the files in the folder.
+    /// Runs one life, too. Between death and start, `damage` may change the files in the folder.
     pub fn round_with(&mut self, damage: impl FnOnce(&Path)) -> Result<(), Failure> {
         let stop = AtomicBool::new(false);
         let seed = self.random.next_u64();
@@ -184,7 +184,7 @@ impl Crashes {
     fn kill_in_recovery(&mut self) -> Result<(), Failure> {
         let mut server = Server::begin(&self.trial.server, &options(&self.trial))?;
         pause(&mut self.random, (0, RECOVERY_MS));
-        // It may have ended by itself. Then the next start says why.
+        // The server may have ended by itself. Then the next start shows why.
         if server.is_running()? {
             server.signal(Signal::KILL);
         }
@@ -194,7 +194,7 @@ impl Crashes {
     }
 }
 
-/// Stops the thread that writes the journal; `None`: the server has no such thread, or this system allows nobody to stop it.
+/// Stops the thread that writes the journal; `None`: the server has no such thread, or this system does not allow it.
 fn halt_log(server: &Server) -> Option<Halt> {
     Halt::thread(server.process_id(), LOG_THREAD).ok().flatten()
 }

@@ -30,7 +30,7 @@ use crate::server::StartError;
 const SERVERS_AT_ONCE: usize = 2;
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What a server did to its files, and what it acknowledged meanwhile.
+/// The operations of a server on its files, and the changes that it acknowledged meanwhile.
 #[derive(Debug)]
 pub struct Recorded {
     trial: Trial,
@@ -49,7 +49,7 @@ pub struct Fault {
     pub at: Moment,
     /// The folder that was left. The server has been started on it.
     pub folder: PathBuf,
-    /// What was wrong.
+    /// The fault that was found.
     pub failure: Failure,
 }
 

@@ -1,4 +1,4 @@
-//! What a history says of one job.
+//! The calls of a history that concern one job, and the faults that they show.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Give<'h> {
     lease: Moment,
 }
 
-/// What was said of it.
+/// A call about the job other than its put and its takes.
 #[derive(Clone, Copy, Debug)]
 struct Said {
     what: About,
@@ -62,12 +62,12 @@ pub(super) fn lives(history: &[Call]) -> BTreeMap<&str, Job<'_>> {
 }
 
 impl Said {
-    /// Whether it was meant for this attempt, or for any.
+    /// Whether the call was about this attempt, or about any.
     fn is_about(&self, give: &Give<'_>) -> bool {
         self.attempt.is_none_or(|attempt| attempt == give.attempt)
     }
 
-    /// Whether it may have been heeded.
+    /// Whether the call may have been heeded.
     fn may_count(&self) -> bool {
         self.answered.is_none() || self.was_active
     }
@@ -76,7 +76,7 @@ impl Said {
         !matches!(self.what, About::Keep(_) | About::Retry)
     }
 
-    /// Whether it may have taken effect between these moments.
+    /// Whether the call may have taken effect between these moments.
     fn may_fall(&self, from: Moment, to: Moment) -> bool {
         self.sent < to && self.answered.is_none_or(|answered| answered > from)
     }
@@ -91,13 +91,13 @@ impl Job<'_> {
         self.said.iter().any(|said| said.what == About::Done && said.may_count())
     }
 
-    /// When it was done, as the server said.
+    /// When the job was done, according to the server.
     pub(super) fn dones(&self) -> impl Iterator<Item = Moment> {
         let dones = self.said.iter().filter(|said| said.what == About::Done && said.was_active);
         dones.filter_map(|said| said.answered)
     }
 
-    /// When somebody said that it is done, and may have been heeded.
+    /// When the job may have been done at the earliest: a worker sent JOB.DONE then, and may have been heeded.
     pub(super) fn ends_at_the_earliest(&self) -> Option<Moment> {
         let dones = self.said.iter().filter(|said| said.what == About::Done && said.may_count());
         dones.map(|said| said.sent).min()
@@ -107,13 +107,13 @@ impl Job<'_> {
         self.said.iter().any(|said| said.what == About::Retry && said.may_count())
     }
 
-    /// Its first attempt, as somebody got it first.
+    /// The give of its first attempt.
     pub(super) fn first_give(&self) -> Option<&Give<'_>> {
         self.gives.first().filter(|give| give.attempt == 1)
     }
 
-    /// Queue and time in which it surely waited for its first attempt; `None` if that is not known. `unheard` are the takes that were
-    /// never answered.
+    /// The queue in which the job surely waited for its first attempt, and the time; `None` if that is not known.
+    /// `unheard` are the takes that were never answered.
     pub(super) fn surely_waits(&self, unheard: &[&Call], is_left: bool) -> Option<(&str, Moment, Moment)> {
         let put = self.put?;
         let Deed::Put { queue, is_delayed: false, .. } = &put.deed else { return None };
@@ -122,7 +122,7 @@ impl Job<'_> {
             None if is_left => Moment::MAX,
             None => return None,
         };
-        // Somebody may have got it and not heard of it.
+        // A worker may have got the job without the reply reaching it.
         let has_taken = |call: &&Call| {
             let takes = matches!(&call.deed, Deed::Take { queues, .. } if queues.contains(queue));
             takes && call.sent < to
@@ -132,7 +132,7 @@ impl Job<'_> {
         (is_known && is_first).then_some((queue, put.answered?, to))
     }
 
-    /// Whether what was said of no certain attempt may have been heeded for a later one than this.
+    /// Whether a call that named no attempt may have been heeded for a later attempt than this one.
     fn may_mean_later(&self, said: &Said, give: &Give<'_>) -> bool {
         let later = |other: &&Give<'_>| {
             other.answered > give.answered && said.answered.is_none_or(|answered| other.sent < answered)
@@ -156,7 +156,7 @@ impl Job<'_> {
         over
     }
 
-    /// Until when a worker surely holds it.
+    /// Until when a worker surely holds the job.
     pub(super) fn held_until(&self, give: &Give<'_>) -> Moment {
         let over = self.over(give);
         let ends = self.said.iter().filter(|said| said.ends() && said.may_count() && said.is_about(give));
@@ -185,7 +185,7 @@ impl Job<'_> {
         complaints
     }
 
-    /// Attempts that were given twice though nobody had given them back, nor began anew.
+    /// Attempts that were given twice although no call gave them back or began the attempts again.
     fn repetitions(&self, id: &str) -> Vec<String> {
         let mut complaints = Vec::new();
         for pair in self.gives.windows(2) {
@@ -204,7 +204,7 @@ impl Job<'_> {
         complaints
     }
 
-    /// Attempts that came before the one before them can have ended.
+    /// Attempts that began before the previous one can have ended.
     fn too_early(&self, id: &str, rules: &Rules) -> Vec<String> {
         let mut complaints = Vec::new();
         for pair in self.gives.windows(2) {
@@ -219,7 +219,7 @@ impl Job<'_> {
         complaints
     }
 
-    /// The same where numbers do not say which attempt was first.
+    /// Leases that overlap, where numbers do not say which attempt was first.
     fn overlaps(&self, id: &str, rules: &Rules) -> Vec<String> {
         let mut complaints = Vec::new();
         for (index, one) in self.gives.iter().enumerate() {
@@ -245,7 +245,7 @@ impl Job<'_> {
         complaints
     }
 
-    /// Answers that somebody did not have it who did.
+    /// Refusals of calls by a worker that held the job.
     fn refusals(&self, id: &str, rules: &Rules) -> Option<String> {
         let refused = |said: &&Said| !said.was_active && said.what != About::Retry;
         self.said.iter().filter(refused).find_map(|said| {
@@ -260,7 +260,7 @@ impl Job<'_> {
         })
     }
 
-    /// Something that was said of one attempt and heeded while another one surely went on.
+    /// Calls about one attempt that were heeded while another one surely went on.
     fn confusions(&self, id: &str, rules: &Rules) -> Option<String> {
         self.said.iter().filter(|said| said.was_active).find_map(|said| {
             let (meant, answered) = (said.attempt?, said.answered?);

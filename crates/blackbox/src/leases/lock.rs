@@ -1,4 +1,4 @@
-//! What a history says of locks: which jobs have them when.
+//! The locks in a history: which jobs have them when.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use crate::account::Moment;
 /// A lock of a queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lock {
-    /// How it is called.
+    /// Its name.
     pub name: String,
-    /// How long a job has it at most, in nanoseconds.
+    /// The longest time for which a job has it, in nanoseconds.
     pub time: Option<Moment>,
 }
 
@@ -19,13 +19,13 @@ struct Put<'h> {
     id: &'h str,
     queue: &'h str,
     lock: &'h Lock,
-    /// The job that was said to have the lock.
+    /// The job that has the lock according to the reply.
     holder: Option<&'h str>,
     call: &'h Call,
 }
 
 impl Put<'_> {
-    /// From when until when it surely has its lock.
+    /// The time during which the job surely has its lock.
     fn has_surely(&self, job: &Job<'_>) -> Option<(Moment, Moment)> {
         let given = job.gives.iter().map(|give| give.answered).min();
         let from = self.call.answered.or(given)?;
@@ -33,7 +33,7 @@ impl Put<'_> {
         Some((from, over.min(job.ends_at_the_earliest().unwrap_or(Moment::MAX))))
     }
 
-    /// When it surely no longer has it.
+    /// The time from which the job surely no longer has its lock.
     fn has_lost(&self, job: &Job<'_>) -> Moment {
         let time = self.lock.time.zip(self.call.answered);
         let over = time.map_or(Moment::MAX, |(time, answered)| answered.saturating_add(time));
@@ -41,7 +41,7 @@ impl Put<'_> {
     }
 }
 
-/// What is wrong with them. Jobs with a lock are none that expire.
+/// The faults of the locks. Jobs with a lock never expire.
 pub(super) fn complaints(history: &[Call], jobs: &BTreeMap<&str, Job<'_>>, rules: &Rules) -> Vec<String> {
     let mut puts: BTreeMap<(&str, &str), Vec<Put<'_>>> = BTreeMap::new();
     for call in history {
@@ -53,7 +53,7 @@ pub(super) fn complaints(history: &[Call], jobs: &BTreeMap<&str, Job<'_>>, rules
     puts.values().flat_map(|puts| of_lock(puts, jobs, rules)).collect()
 }
 
-/// The same of one lock.
+/// The faults of one lock.
 fn of_lock(puts: &[Put<'_>], jobs: &BTreeMap<&str, Job<'_>>, rules: &Rules) -> Vec<String> {
     let mut complaints = Vec::new();
     let got = || puts.iter().filter(|put| put.holder.is_none());

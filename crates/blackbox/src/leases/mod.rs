@@ -1,24 +1,24 @@
-//! Histories of jobs: what clients said with `JOB.PUT`, `JOB.TAKE` and their relatives and what they were told, and whether a server
-//! that does what `docs/jobs.md` says can have answered so.
+//! Histories of jobs: the calls that clients made with `JOB.PUT`, `JOB.TAKE` and their relatives, with the replies.
+//! [`check`] decides whether a server that behaves as `docs/jobs.md` says can have given these replies.
 //!
 //! ```text
 //!   call     sent ├───────────┤ answered      it took effect at one moment in between, or, without an answer, at any later one, or never
 //!   lease             ├╌╌╌├━━━━━━━━━━━┤╌╌╌┤   held surely from the answer until its time is over since it was sent,
-//!                                             or until somebody has sent what may end it
+//!                                             or until a call was sent that may end it
 //! ```
 //!
-//! [`check`] complains only of what no order of these moments explains:
+//! [`check`] complains only of facts that no order of these moments explains:
 //! * two workers hold a lease of a job at once, or an attempt has the number of another one;
-//! * attempts have numbers that nobody can have got, or more of them than the job may have;
+//! * attempts have numbers that no worker can have got, or more of them than the job may have;
 //! * a job is done twice, comes again after it was done, or is no longer the worker's though its lease goes on;
-//! * something that was said of one attempt is heeded while another one goes on;
-//! * a job that was acknowledged is nowhere, or is there after it was done, or in two states, or nobody put it;
-//! * two jobs have a lock at once, or a job is refused for a lock that nobody can have;
+//! * a call about one attempt is heeded while another one goes on;
+//! * an acknowledged job is nowhere, or is there after it was done, or in two states, or a job was never put;
+//! * two jobs have a lock at once, or a job is refused for a lock that no job can have;
 //! * a later job of a queue is first taken before an earlier one, or a queue is served while one that stands before it has jobs;
 //! * more jobs are active, or taken in a time, than the limit of the queue allows.
 //!
-//! A job is known by its id, which no other job of the history has. If nothing is said of the attempt, the server goes by the id as
-//! well: who says that it has ended need not be who has it.
+//! A job is known by its id, which no other job of the history has. If a call names no attempt, the server goes by
+//! the id alone: the worker that ends the job need not be the one that has it.
 
 mod job;
 mod lock;
@@ -39,18 +39,18 @@ pub use servers::Survivor;
 pub use taken::{Named, Taken, taken};
 pub use work::{Lives, Plan};
 
-/// What somebody said, and was told.
+/// A call of a client, with its reply.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Before it was sent.
     pub sent: Moment,
-    /// After the reply was read; `None` if there was none.
+    /// After the reply was read; `None` if no reply came.
     pub answered: Option<Moment>,
-    /// What it was.
+    /// The operation.
     pub deed: Deed,
 }
 
-/// What was said.
+/// An operation on jobs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Deed {
     /// A job was put.
@@ -61,7 +61,7 @@ pub enum Deed {
         id: String,
         /// The attempts that it has.
         tries: u64,
-        /// It comes later.
+        /// The job is delayed.
         is_delayed: bool,
         /// The lock that it is to have.
         lock: Option<Lock>,
@@ -74,18 +74,18 @@ pub enum Deed {
         queues: Vec<String>,
         /// How long the leases are, in nanoseconds.
         lease: Moment,
-        /// How many jobs it may have got.
+        /// The most jobs that it may have got.
         count: u64,
         /// The jobs of the reply.
         got: Vec<Taken>,
     },
-    /// Something was said of a job by its id.
+    /// A call named a job by its id.
     Say {
         /// What.
         what: About,
         /// The job.
         id: String,
-        /// The attempt that was meant, if that was said.
+        /// The attempt, if the call named one.
         attempt: Option<u64>,
         /// The reply says that it was active, or else that it was there.
         was_active: bool,
@@ -93,7 +93,7 @@ pub enum Deed {
 }
 
 impl Deed {
-    /// Notes what the reply says.
+    /// Records the reply.
     pub fn hear(&mut self, reply: &Value) {
         match self {
             Deed::Put { id, holder, .. } => *holder = Some(text(reply)).filter(|other| other != id),
@@ -105,7 +105,7 @@ impl Deed {
     }
 }
 
-/// What is said of a job that is active, or was.
+/// An operation on a job that is active, or was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum About {
     /// `JOB.DONE`
@@ -114,42 +114,42 @@ pub enum About {
     Fail,
     /// `JOB.RELEASE`
     Release,
-    /// `JOB.KEEP … ID`, for so many nanoseconds.
+    /// `JOB.KEEP … ID`, for this many nanoseconds.
     Keep(Moment),
     /// `JOB.RETRY`, of one that is dead or delayed. Its attempts begin from 1 again.
     Retry,
 }
 
-/// What may be taken of a queue.
+/// The limits of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Limits {
     /// Active jobs.
     pub active: Option<usize>,
-    /// Takes within so many nanoseconds.
+    /// Takes within this many nanoseconds.
     pub rate: Option<(usize, Moment)>,
 }
 
-/// What is known beside the history.
+/// The facts that the history does not contain.
 #[derive(Clone, Default, Debug)]
 pub struct Rules {
     /// By how much the server's clock, which it reads now and then, may be behind.
     pub slack: Moment,
-    /// A schedule pushes jobs whose ids begin so, and go on with the time in ms: one in a second at most.
+    /// The prefix of the ids of a schedule's jobs; the time in ms follows. It pushes at most one in a second.
     pub made: Option<String>,
-    /// The limits of queues, which they have all the time.
+    /// The limits of queues, which never change.
     pub limits: BTreeMap<String, Limits>,
 }
 
-/// The jobs that are there when all is over.
+/// The jobs that are left at the end.
 #[derive(Clone, Default, Debug)]
 pub struct Left {
-    /// Those that wait.
+    /// The waiting jobs.
     pub waiting: BTreeSet<String>,
-    /// Those that are dead.
+    /// The dead jobs.
     pub dead: BTreeSet<String>,
 }
 
-/// What is wrong with a history at whose end these jobs were there.
+/// The faults of a history at whose end these jobs were there.
 pub fn check(history: &[Call], left: &Left, rules: &Rules) -> Vec<String> {
     let jobs = job::lives(history);
     let mut complaints = Vec::new();
@@ -181,7 +181,7 @@ fn end(id: &str, job: &Job<'_>, left: &Left, rules: &Rules) -> Option<String> {
         () if waits && is_dead => Some(format!("{id} waits and is dead")),
         () if was_done && (waits || is_dead) => Some(format!("{id} was done, and is there")),
         () if waits || is_dead || may_be_done => None,
-        // One that was given was put, whatever its producer heard.
+        // A job that was given has been put, even if its producer got no reply.
         () if job.gives.is_empty() && job.put.is_none_or(|put| put.answered.is_none()) => None,
         () => Some(format!("{id} is lost")),
     }
@@ -206,7 +206,7 @@ fn pushed_twice(history: &[Call], left: &Left, prefix: &str) -> Vec<String> {
     twice.map(|ms| format!("the schedule pushed twice in the second of {ms}")).collect()
 }
 
-/// Attempts that nobody got: no more than replies that nobody got.
+/// Attempts that no worker got: there may be no more than replies that no worker got.
 fn missing_attempts(history: &[Call], jobs: &BTreeMap<&str, Job<'_>>) -> Option<String> {
     let unknown: u64 = history
         .iter()
@@ -232,7 +232,7 @@ struct Wait<'h> {
     id: &'h str,
 }
 
-/// What was served too early: before earlier jobs of the queue, or before a queue that comes first.
+/// Jobs that were served too early: before earlier jobs of the queue, or before a queue that comes first.
 fn order(history: &[Call], jobs: &BTreeMap<&str, Job<'_>>, left: &Left, rules: &Rules) -> Vec<String> {
     let is_unheard = |call: &&Call| call.answered.is_none() && matches!(call.deed, Deed::Take { .. });
     let unheard: Vec<&Call> = history.iter().filter(is_unheard).collect();
@@ -244,14 +244,14 @@ fn order(history: &[Call], jobs: &BTreeMap<&str, Job<'_>>, left: &Left, rules: &
     }
     for queue in waits.values_mut() {
         queue.sort_by_key(|wait| wait.from);
-        // From here on `to` is that of whichever of them waited longest.
+        // From here on `to` is that of the job that waited longest.
         for index in 1..queue.len() {
             if queue[index - 1].to > queue[index].to {
                 (queue[index].to, queue[index].id) = (queue[index - 1].to, queue[index - 1].id);
             }
         }
     }
-    // Somebody waited in `queue` from before `from` until after `to`.
+    // Whether a job waited in `queue` from before `from` until after `to`.
     let waited = |queue: &str, from: Moment, to: Moment| {
         let queue = waits.get(queue)?;
         let before = queue.partition_point(|wait| wait.from < from);
@@ -280,7 +280,7 @@ fn order(history: &[Call], jobs: &BTreeMap<&str, Job<'_>>, left: &Left, rules: &
     complaints
 }
 
-/// Whether a queue gave more than it may.
+/// Finds takes that exceed the limits of a queue.
 fn limit(queue: &str, limits: Limits, jobs: &BTreeMap<&str, Job<'_>>, rules: &Rules) -> Vec<String> {
     let mut complaints = Vec::new();
     let of_queue = || jobs.values().flat_map(|job| job.gives.iter().map(move |give| (job, give)));

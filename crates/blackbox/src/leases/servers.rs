@@ -1,4 +1,4 @@
-//! The server that workers use, what becomes of it, and what has the data then.
+//! The server that workers use: it is killed or replaced, and its data survives in its journal or on its replica.
 
 use std::path::PathBuf;
 use std::thread;
@@ -13,7 +13,7 @@ use crate::client::{PATIENCE, text};
 use crate::crash::{End, Failure};
 use crate::server::{Server, StartError};
 
-/// What has the data when a server is killed.
+/// The place in which the data survives when a server is killed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Survivor {
     /// Its journal. It starts again.
@@ -22,7 +22,7 @@ pub enum Survivor {
     Replica,
 }
 
-/// How long a primary that was replaced while it stood still goes on by itself at most.
+/// The longest time for which a stopped primary, once replaced and continued, serves clients by itself.
 const ALONE_MS: u64 = 600;
 
 /// The server that workers use, and its replica if it has one.
@@ -50,7 +50,7 @@ pub(super) fn say(socket: &mut Socket, line: &str) -> Result<Value, End> {
     heard(socket, &line.split(' ').collect::<Vec<_>>())
 }
 
-/// The same on a connection of its own.
+/// Sends a request on a connection of its own.
 fn order(server: &Server, line: &str) -> Result<Value, Failure> {
     say(&mut server.connect()?, line).map_err(broken)
 }
@@ -62,7 +62,7 @@ pub(super) fn broken(end: End) -> Failure {
     }
 }
 
-/// Waits for something that takes its time.
+/// Waits until a condition holds.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), Failure> {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
@@ -84,7 +84,7 @@ impl Servers {
         Ok(servers)
     }
 
-    /// Ends the primary in one way or another, and goes on with what has its data.
+    /// Ends the primary in one way or another, and continues with the server that has its data.
     pub(super) fn replace(&mut self, random: &mut Random) -> Result<(), Failure> {
         let Some(mut replica) = self.replica.take() else {
             self.kill();
@@ -131,7 +131,7 @@ impl Servers {
         self.accept(replica)
     }
 
-    /// Waits until the primary counts its replica, and so accepts writes, and until that may take its place.
+    /// Waits until the primary counts its replica, and so accepts writes, and until the replica may take its place.
     fn accept(&mut self, replica: Server) -> Result<(), Failure> {
         until("writes are accepted", || order(&self.primary, "DEL none").is_ok())?;
         until("it may be promoted", || {

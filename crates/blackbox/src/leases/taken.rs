@@ -1,4 +1,4 @@
-//! Jobs as JOB.TAKE gives them, and as their workers name them later.
+//! Parses the jobs in a reply of JOB.TAKE, and makes the names by which later commands mean them.
 
 use resp::Value;
 
@@ -7,18 +7,18 @@ use crate::client::text;
 /// A job that a worker has got.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Taken {
-    /// Where it was.
+    /// The queue that it was in.
     pub queue: String,
     /// Its id.
     pub id: String,
-    /// Which attempt this is.
+    /// The number of this attempt.
     pub attempt: u64,
 }
 
 /// How commands name a job, after the queue.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// The attempt that is meant, if that is said.
+    /// The attempt, if the command names one.
     pub attempt: Option<u64>,
     /// For `JOB.DONE` and `JOB.RELEASE`.
     pub ended: String,

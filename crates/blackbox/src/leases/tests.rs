@@ -1,10 +1,10 @@
-//! Histories that no sound server has, each with what is said of it; and some that one may have.
+//! Histories that a sound server cannot have, each with the expected complaint; and some that it may have.
 
 use super::*;
 
 const LEASE: Moment = 100;
 
-/// A history as it is written down: times are those of sending, and replies come at once or never.
+/// A history in short form: times are those of sending, and replies come at once or never.
 #[derive(Default)]
 struct History {
     calls: Vec<Call>,
@@ -100,7 +100,7 @@ fn a_job_that_is_done_once_is_fine() {
     history().put(0, "a").waits("a").is_fine();
     history().put(0, "a").unheard().is_fine();
     history().put(0, "a").take(10, "a", 1).done(20, "a").unheard().is_fine();
-    // Nobody heard of the first attempt.
+    // No worker heard of the first attempt.
     history().put(0, "a").take(10, "", 0).unheard().take(111, "a", 2).done(120, "a").is_fine();
 }
 
@@ -127,11 +127,11 @@ fn two_holders_are_noticed() {
         .take(60, "a", 2)
         .done(70, "a")
         .is_fine();
-    // It is the second attempt that is kept, which came as the first one's lease ended.
+    // JOB.KEEP applies to the second attempt, which came as the first one's lease ended.
     let mut ended = history().put(0, "a").take(10, "a", 1).take(107, "a", 2);
     ended.rules.slack = 5;
     ended.say(109, About::Keep(2 * LEASE), "a", true).done(200, "a").is_fine();
-    // Somebody made the lease shorter.
+    // A worker made the lease shorter.
     history()
         .put(0, "a")
         .take(10, "a", 1)
@@ -166,7 +166,7 @@ fn jobs_that_are_done_twice_or_refused_are_noticed() {
     again.is_wrong("attempt 2 of a began after it was done");
     let refused = history().put(0, "a").take(10, "a", 1).say(20, About::Done, "a", false).waits("a");
     refused.is_wrong("Done of a was refused while attempt 1 held it");
-    // Another worker, whose lease had ended, said it before.
+    // Another worker, whose lease had ended, sent the call before.
     history()
         .put(0, "a")
         .take(10, "a", 1)
@@ -188,7 +188,7 @@ fn attempts_that_are_taken_for_each_other_are_noticed() {
         .say_of(130, About::Done, ("a", 2), false)
         .waits("a")
         .is_wrong("Done of a was refused while attempt 2 held it");
-    // What is said of another attempt does not explain that this one ends early.
+    // A call about another attempt does not explain that this one ends early.
     let early = history().put(0, "a").take(10, "a", 1).say_of(20, About::Fail, ("a", 2), false).unheard();
     early.take(60, "a", 2).done(70, "a").is_wrong("attempts 1 and 2 of a were held at once");
 }
@@ -218,7 +218,7 @@ fn an_order_that_was_not_promised_is_noticed() {
         .waits("a")
         .is_wrong("b was taken before a, which was put before it");
     both().take(10, "a", 1).done(11, "a").take(20, "b", 1).done(21, "b").is_fine();
-    // Somebody got it, and it came back.
+    // A worker got it, and it came back.
     both().take(6, "", 0).unheard().take(10, "b", 1).done(11, "b").take(20, "a", 1).done(21, "a").is_fine();
     let (queue, id) = ("low".to_owned(), "l".to_owned());
     let second = Deed::Put { queue, id, tries: 3, is_delayed: false, lock: None, holder: None };
@@ -252,7 +252,7 @@ fn attempts_begin_anew_after_a_retry_only() {
         .take(40, "a", 1)
         .done(50, "a")
         .is_wrong("attempt 1 of a was given twice");
-    // While somebody has it, it is not there to be retried.
+    // While a worker has it, it cannot be retried.
     let active = history().put(0, "a").take(10, "a", 1).say(30, About::Retry, "a", true);
     active.take(40, "a", 1).done(120, "a").is_wrong("attempts 1 and 1 of a were held at once");
 }

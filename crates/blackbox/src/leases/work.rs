@@ -1,9 +1,10 @@
-//! Workers on a real server that is killed or replaced now and then: they record what they say and hear, and [`Lives::finish`]
-//! checks it.
+//! Workers on a real server that is killed or replaced now and then. They record their calls and the replies, and
+//! [`Lives::finish`] checks this history.
 //!
-//! There are four queues: `urgent` stands before `plain` in what workers ask for, `limited` has limits, and onto `ticks` a schedule
-//! pushes a job each second. Workers do most jobs at once; they also fail, give jobs back, keep them for longer, or are so slow
-//! that their leases end. The seed decides what they want to do and when the server dies, not which thread is when where.
+//! There are four queues: workers ask for `urgent` before `plain`, `limited` has limits, and a schedule pushes a job
+//! onto `ticks` each second. Workers do most jobs at once; they also fail, give jobs back, keep them for longer, or
+//! are so slow that their leases end. The seed decides the workers' intentions and the deaths of the server, but not
+//! the order of threads.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,7 +25,7 @@ const QUEUES: [&str; 4] = ["urgent", "plain", "limited", "ticks"];
 const ACTIVE_MAX: usize = 3;
 const RATE: (usize, u64) = (20, 400);
 const MS: Moment = 1_000_000;
-/// Leases last so long.
+/// The length of leases.
 const LEASE_MS: (u64, u64) = (200, 500);
 /// How long workers wait for a job.
 const WAIT_MS: &str = "50";
@@ -32,27 +33,27 @@ const WAIT_MS: &str = "50";
 const SLACK_MS: u64 = 150;
 /// How long workers work before something happens to the server.
 const LIFE_MS: (u64, u64) = (50, 700);
-/// Ids of the jobs that the schedule makes begin so, and go on with the time in ms.
+/// The prefix of the ids of the schedule's jobs. The time in ms follows.
 const TICK: &str = "tick-";
-/// A queue with as many jobs gets no more.
+/// A queue with this many jobs gets no more.
 const QUEUE_LONG: i64 = 200;
 
-/// What is tried.
+/// The plan of a trial.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The program and its options; where it listens and its folder are added.
     pub server: Vec<String>,
     /// Where it keeps its data; empty at first.
     pub folder: PathBuf,
-    /// What is drawn from.
+    /// The seed of the random choices.
     pub seed: u64,
     /// How many workers there are.
     pub workers: usize,
-    /// What has the data when the server is killed.
+    /// The place in which the data survives when the server is killed.
     pub survivor: Survivor,
 }
 
-/// A server that is replaced now and then, and what its workers said and heard.
+/// A server that is replaced now and then, and the calls of its workers with the replies.
 #[derive(Debug)]
 pub struct Lives {
     plan: Plan,
@@ -60,7 +61,7 @@ pub struct Lives {
     timeline: Timeline,
     servers: Servers,
     next_job: AtomicU64,
-    /// What was said and heard so far.
+    /// The calls and replies so far.
     pub history: Vec<Call>,
     /// How often it was killed, or replaced by its replica.
     pub events: u64,
@@ -77,7 +78,7 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// Says something and records it.
+    /// Sends a call and records it.
     fn call(&mut self, line: &str, deed: Deed) -> Result<Value, End> {
         self.calls.push(Call { sent: self.timeline.moment(), answered: None, deed });
         let reply = say(&mut self.socket, line)?;
@@ -129,13 +130,13 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Does a job, or not. Half of the time it says which attempt it means.
+    /// Works on a job, or fails to. Half of the calls name the attempt.
     fn serve(&mut self, job: &Taken, lease_ms: u64) -> Result<(), End> {
         let Taken { queue, id, .. } = job;
         let Named { attempt, ended, failed, kept } = job.named(self.random.below(2) == 0);
         match self.random.below(20) {
             0 => thread::sleep(Duration::from_millis(lease_ms + self.random.below(50))),
-            // It forgets it.
+            // The worker forgets the job.
             1 => return Ok(()),
             2 => {
                 let line = format!("JOB.KEEP {queue} {} {kept}", LEASE_MS.1);
@@ -182,7 +183,7 @@ impl Lives {
         Ok(Lives { plan, random, timeline, servers, next_job, history: Vec::new(), events: 0 })
     }
 
-    /// Has the workers work while the server is killed and started again, or replaced by its replica.
+    /// Runs the workers while the server is killed and started again, or replaced by its replica.
     pub fn round(&mut self) -> Result<(), Failure> {
         let life = Duration::from_millis(LIFE_MS.0 + self.random.below(LIFE_MS.1 - LIFE_MS.0));
         self.work(life, true)?;
@@ -238,10 +239,10 @@ impl Lives {
         self.plan.survivor == Survivor::Replica && errors.iter().any(|error| text.contains(error))
     }
 
-    /// One more life, at whose end nothing is killed; then all leases end, and the history is checked.
+    /// Runs one more life without a kill. Then all leases end, and the history is checked.
     ///
     /// # Errors
-    /// With what is wrong with it.
+    /// The faults of the history.
     pub fn finish(&mut self) -> Result<(), Failure> {
         self.work(Duration::from_millis(LIFE_MS.1), false)?;
         let mut socket = self.servers.primary.connect()?;
@@ -256,7 +257,7 @@ impl Lives {
         if complaints.is_empty() { Ok(()) } else { Err(Failure::Broken(complaints)) }
     }
 
-    /// What is there when no lease and no delay goes on.
+    /// The jobs that are left when no lease and no delay is running.
     fn left(&mut self, socket: &mut Socket) -> Result<Left, End> {
         say(socket, "CRON DEL ticks tick")?;
         say(socket, "QUEUE LIMIT limited OFF")?;

@@ -156,7 +156,7 @@ fn commands_are_described_as_by_redis() {
     });
 }
 
-/// What the arguments of each command are called in `COMMAND DOCS` of redis-server 7.2.6, which names some differently than
+/// The names of each command's arguments in `COMMAND DOCS` of redis-server 7.2.6, which names some differently than
 /// the oracle: command, names from the outermost argument on, type, token or `-`, displayed text or `-`, flags.
 const ARGUMENTS: &str = include_str!("arguments_7.2.txt");
 

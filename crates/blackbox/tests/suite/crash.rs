@@ -1,4 +1,4 @@
-//! `kill -9`, and what is left: short runs of what `make crash` does for hours.
+//! Checks the data after `kill -9`: short runs of the test that `make crash` runs for hours.
 //!
 //! redis-server is tested to show that the account accepts a correct server, and detects what a crippled one loses.
 

@@ -76,7 +76,7 @@ impl Darter {
         assert_eq!(replies.matches("STORED\r\n").count(), 4, "{replies}");
         // These cas numbers were seen, so they must not be reused. One item is stale from now on.
         self.ask(&format!("gets one:{name} two:{name} three:{name}\r\nmd three:{name} I\r\n"));
-        // What Redis' commands overwrite loses its marks.
+        // An item that Redis' commands overwrite loses its marks.
         check(&mut client, &format!("SET four:{name} 4"), "OK");
     }
 
@@ -320,7 +320,7 @@ fn replies_wait_until_it_is_on_the_disks_of_replicas() {
         check(&mut client, "SET a 1", "(error) NOREPLICAS Not enough good replicas to write.");
         follow(&without, &primary);
         eventually("it follows", || is_up(&without));
-        // The replica has no journal, and nobody waits for one.
+        // The replica has no journal, and no client waits for one.
         eventually("it is told why", || client.show("SET a 1") == NO_DISKS);
         assert!(primary.ask("set item 0 0 1\r\n1\r\n").contains(&NO_DISKS["(error) ".len()..]));
         assert_eq!(client.info("replication", "repl_sync_good_replicas"), "0");
@@ -335,7 +335,7 @@ fn replies_wait_until_it_is_on_the_disks_of_replicas() {
         assert_eq!(client.info("replication", "repl_sync_good_replicas"), "1");
         assert!(client.info("replication", "slave1").contains(",durable_offset="));
         assert!(!client.info("replication", "slave0").contains("durable"));
-        // What was acknowledged survives on the replica.
+        // Acknowledged elements survive on the replica.
         for number in 0..20 {
             check(&mut client, &format!("RPUSH list {number}"), &format!("(integer) {}", number + 1));
             if fsync == "everysec" && number > 0 {

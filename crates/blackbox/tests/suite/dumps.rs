@@ -1,4 +1,4 @@
-//! What one server dumps, the other one restores.
+//! Each server restores the payloads that the other one dumps.
 
 use blackbox::{Client, Server, oracle, sample_keys, samples, scale, stream_state};
 use ds::random::Random;

@@ -18,7 +18,7 @@ fn darter(threads: usize, more: &[&str]) -> Server {
     Server::start(threads, "auto", &[&OPTIONS, more].concat())
 }
 
-/// What happened to a counter that a client incremented.
+/// The increments of a counter by one client.
 #[derive(Default)]
 struct Counted {
     acknowledged: i64,
@@ -73,8 +73,8 @@ impl Drop for EndsWith<'_> {
     }
 }
 
-/// They hand over to each other while clients write. Nothing is lost, nothing is done twice, and no snapshot is needed. `may_close`:
-/// connections may be closed without a reply.
+/// The servers hand over to each other while clients write. Nothing is lost, nothing is done twice, and no snapshot
+/// is needed. `may_close`: connections may be closed without a reply.
 fn change_places(first: &Server, second: &Server, may_close: bool) {
     follow(second, first);
     eventually("it follows", || is_up(second));
@@ -324,8 +324,8 @@ fn an_order_that_cannot_be_carried_out_is_taken_back() {
     assert_eq!(client.info("stats", "sync_full"), "2", "its replicas went on where they were");
 }
 
-/// A replica with a new copy whose journal has no base yet would load older data after a restart. Nobody makes it the
-/// primary by mistake; who insists waits for the base before anything is acknowledged.
+/// A replica with a new copy whose journal has no base yet would load older data after a restart. It is not promoted
+/// by mistake; if an operator insists, it waits for the base before it acknowledges anything.
 #[test]
 fn a_copy_that_is_in_no_journal_yet_is_not_promoted() {
     let scratch = Scratch::new("failover-base");

@@ -7,7 +7,7 @@ use blackbox::replication::{expect_same, follow, is_up, redis, while_writing};
 use blackbox::{Scratch, Server, Signal, check, eventually};
 use resp::Value;
 
-/// A replica that does not follow anybody yet.
+/// A replica that does not follow a primary yet.
 fn replica(threads: usize, io: &str, more: &[&str]) -> Server {
     Server::start(threads, io, &[&["--repl-diskless-sync-delay", "0"], more].concat())
 }
@@ -139,7 +139,8 @@ fn two_servers_change_places() {
     assert_eq!(second.client().info("stats", "sync_partial_ok"), "1");
 }
 
-/// While it was stopped, much data arrived, which all its threads then apply. Nobody sees half of a transaction.
+/// While the replica was stopped, much data arrived, which all its threads then apply. No client sees half of a
+/// transaction.
 #[test]
 fn a_replica_that_was_stopped_catches_up() {
     const PAIRS: usize = 40;
@@ -409,7 +410,7 @@ fn nonsense_in_the_stream_does_no_harm() {
     eventually("all has come", || client.show("GET last") == "\"1\"");
     check(&mut client, "GET k", "\"behind\"");
     assert_ne!(client.info("stats", "unexpected_error_replies"), "0");
-    // It is not what its primary is, and says so.
+    // The replica differs from its primary, and logs that.
     assert_eq!(
         client.info("replication", "master_link_divergence"),
         client.info("stats", "unexpected_error_replies")

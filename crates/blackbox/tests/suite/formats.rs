@@ -1,4 +1,4 @@
-//! What earlier builds wrote is read: journals, snapshots and payloads of `DUMP` that they left, in `tests/golden`.
+//! Files of earlier builds are read: journals, snapshots and payloads of `DUMP`, in `tests/golden`.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;

@@ -89,7 +89,7 @@ impl Drop for Proxy {
         if std::thread::panicking() {
             eprintln!("--- the log of haproxy\n{}\n---", self.log());
         }
-        // It may have ended by itself.
+        // The proxy may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

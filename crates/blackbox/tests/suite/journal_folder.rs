@@ -1,4 +1,4 @@
-//! What operators do with the folder of a journal: check, repair, copy, convert for Redis.
+//! The operations on the folder of a journal: check, repair, copy, convert for Redis.
 
 use std::fs;
 use std::process::Output;
@@ -25,7 +25,7 @@ fn stop(mut server: Server) {
     assert!(server.wait().success());
 }
 
-/// What the program prints to standard output and standard error, and its exit status.
+/// The output of the program, standard output before standard error, and its exit status.
 fn told(args: &[&str]) -> (String, i32) {
     let Output { status, stdout, stderr } = run(&[], args);
     let text = [stdout, stderr].concat();
@@ -145,7 +145,7 @@ fn a_flush_by_mistake_is_taken_back_in_a_copy() {
         assert_eq!(client.show(&format!("RPUSH list {number}")), format!("(integer) {}", number + 1));
     }
     let digest = client.show("DEBUG DIGEST");
-    // What was answered has been written. The flush is in a millisecond of its own.
+    // Acknowledged writes are in the file. The flush is in a millisecond of its own.
     assert_eq!(client.show("DEBUG SLEEP 0.01"), "OK");
     assert_eq!(client.show("FLUSHALL"), "OK");
     assert_eq!(client.show("SET after 1"), "OK");
@@ -280,7 +280,7 @@ fn copies_that_are_taken_while_a_server_writes_are_prefixes() {
     let (mut client, mut last) = (running.client(), 0);
     under_load(&running, |answered| {
         for round in 0..2 {
-            // What is in the file must be in the copy, and how far the load has come is known.
+            // Changes in the file must be in the copy, and the progress of the load is known.
             eventually("the load goes on", || answered.load(Ordering::Relaxed) > last);
             last = answered.load(Ordering::Relaxed);
             check_reply(&mut client, "SET mark 1", "OK");

@@ -116,7 +116,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// What was acknowledged for each key, and what was sent without a reply.
+/// The acknowledged number for each key, and the requests without a reply.
 #[derive(Default)]
 struct Account {
     acknowledged: BTreeMap<usize, usize>,
@@ -289,7 +289,7 @@ fn runs_full_and_goes_on(policy: &str) {
     // Full again, and then killed.
     drop(account.fill(&server));
     if policy == "everysec" {
-        // What was answered has room, and is written soon.
+        // Acknowledged changes have room, and are written soon.
         expect_written(&server);
     }
     server.signal(Signal::KILL);
@@ -349,7 +349,8 @@ fn a_disk_that_is_read_only_at_the_start() {
     assert_eq!(account.check(&server, PATIENCE), 4);
 }
 
-/// Replies of its primary wait for its disk: clients that write are told that it accepts nothing, and nobody waits for ever.
+/// Replies of its primary wait for the replica's disk: clients that write get an error that it accepts nothing, and
+/// no client waits for ever.
 #[test]
 fn a_full_disk_of_a_replica() {
     let Some(disk) = SmallDisk::mount("journal-full-replica") else { return };
@@ -366,7 +367,7 @@ fn a_full_disk_of_a_replica() {
     let refuses = || {
         let mut probe = primary.connect().expect("it listens");
         probe.send(&[vec![b"DEL".to_vec(), b"nothing".to_vec()]]).expect("it listens");
-        // One that came just before the refusals waits for the disk.
+        // A request that arrived just before the refusals waits for the disk.
         reply(&mut probe, HELD).is_some_and(|answer| answer.to_string().starts_with(refusal))
     };
     let (mut acknowledged, mut held) = (0, false);

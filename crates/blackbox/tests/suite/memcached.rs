@@ -22,7 +22,7 @@ struct Oracle(Child);
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // It may have ended by itself. Then there is nothing to kill, and nobody to report the error to.
+        // The server may have ended by itself. Then there is nothing to kill, and the error is of no use.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -28,7 +28,7 @@ fn offset(client: &mut Client, field: &str) -> u64 {
     client.info("replication", field).parse().expect("a number")
 }
 
-/// Whatever shows an offset right behind an acknowledged write shows one that includes it.
+/// Every command that shows an offset right after an acknowledged write shows one that includes it.
 #[test]
 fn an_offset_includes_what_was_acknowledged_before() {
     let [primary, _replica] = pair(&[]);
@@ -40,7 +40,7 @@ fn an_offset_includes_what_was_acknowledged_before() {
         found.expect("it is shown").parse::<u64>().expect("a number")
     };
     for number in 0..200 {
-        // Of one connection, so they are handled in one turn.
+        // All requests use one connection, so they are handled in one turn.
         let ways = ["INFO replication", "ROLE", "EVAL \"return redis.call('INFO','replication')\" 0", "EXEC"];
         let way = ways[number % ways.len()];
         client.send(&format!("SET key:{} {}", number % 7, "x".repeat(number + 1)));
@@ -124,7 +124,7 @@ fn change_places(more: &[&str], pauses: bool) {
             if pauses {
                 check(&mut client, "CLIENT PAUSE 1000000 WRITE", "OK");
                 hand_over(primary, replica);
-                // What waited is refused.
+                // Writes that waited are refused.
                 check(&mut primary.client(), "CLIENT UNPAUSE", "OK");
                 acknowledged = join(writers);
             } else {
@@ -155,7 +155,7 @@ fn a_snapshot_is_sent_however_much_is_written_meanwhile() {
         Server::start(2, "auto", &["--repl-diskless-sync-delay", "0", "--repl-backlog-size", "16kb"]);
     let (value, mut writer) = ("x".repeat(1 << 20), primary.client());
     for round in 0..5 {
-        // It is not waited for.
+        // Do not wait for the replies.
         (0..40).for_each(|number| writer.send(&format!("SET large:{} {value}", number % 4)));
         let mut copy = primary.client();
         check(&mut copy, "REPLCONF rdb-only 1", "OK");
@@ -178,7 +178,7 @@ fn a_snapshot_is_sent_however_much_is_written_meanwhile() {
     assert!(!primary.log_end().contains("is disconnected"), "{}", primary.log_end());
 }
 
-/// What no replica has is not read after a restart, until a replica has it.
+/// Data that no replica has is not read after a restart, until a replica has it.
 #[test]
 fn what_was_never_acknowledged_is_not_read_after_a_restart() {
     let scratch = Scratch::new("offsets-doubt");
@@ -216,7 +216,8 @@ fn what_was_never_acknowledged_is_not_read_after_a_restart() {
     assert!(!client.show("INFO replication").contains("repl_sync_in_doubt"));
 }
 
-/// What no replica has is not read from a server that has become a replica, until it has what its primary has.
+/// Data that no replica has is not read from a server that has become a replica, until the server has its primary's
+/// data.
 #[test]
 fn what_was_never_acknowledged_is_not_read_after_a_demotion() {
     let [primary, replica] = pair(&["--repl-sync-replicas", "1"]);

@@ -152,7 +152,7 @@ fn a_sorted_set_is_as_old_as_its_first_job_is_late() {
     expect_all(&mut client);
     check(&mut client, "ZREM schedule late", "(integer) 1");
     expect(&mut client, "schedule", 1, -1..0);
-    // Nobody can take from a paused queue. Everything else continues.
+    // No client can take from a paused queue. Everything else continues.
     check(&mut client, "QUEUE PAUSE retry", "(integer) 1");
     check(&mut client, "ZPOPMIN retry", "(empty array)");
     check(&mut client, "ZRANGEBYSCORE retry -inf +inf", "1) \"later\"");

@@ -1,5 +1,5 @@
-//! Compares what a replica answers its clients with a redis-server that is also a replica: of nobody, so that the link is down, and of a
-//! redis-server that does not delete expired keys.
+//! Compares the answers of a replica to its clients with those of a redis-server that is also a replica: of no
+//! server, so that the link is down, and of a redis-server that does not delete expired keys.
 
 use blackbox::{Scratch, Server, StartError, check, eventually};
 
@@ -117,7 +117,7 @@ fn a_replica_refuses_what_a_redis_server_refuses() {
     let Some((theirs, _scratch)) = redis(&[]) else { return };
     let ours = Server::start(2, "auto", &[]);
     let (theirs, ours) = (&mut theirs.client(), &mut ours.client());
-    // Nobody listens at this port.
+    // This port is not in use.
     let settings = [
         "REPLICAOF 127.0.0.1 1",
         "CONFIG SET replica-serve-stale-data no",

@@ -244,7 +244,7 @@ fn a_replica_of_which_nothing_is_heard_is_disconnected() {
     let mut replica = primary.client();
     check(&mut replica, "REPLCONF capa eof capa psync2", "OK");
     replica.send("PSYNC ? -1");
-    // It reads everything and sends nothing.
+    // This replica reads everything and sends nothing.
     replica.stream().set_read_timeout(Some(PATIENCE)).expect("sockets have a timeout");
     std::io::copy(replica.stream(), &mut std::io::sink()).expect("the server closes it");
     assert!(primary.log().contains("repl-timeout"), "{}", primary.log());
@@ -294,7 +294,8 @@ fn replicas_go_on_after_their_primary_was_killed() {
     expect_same(&replica, &primary);
     syncs(&primary, ["0", "1"]);
 
-    // What it has is lost here, so it resynchronizes.
+    // The primary starts on an older copy of its folder, which lacks data of the replica, so the replica
+    // resynchronizes.
     kill(&mut primary);
     let copied = Command::new("cp").args(["-r", &folder, &former]).status().expect("cp is everywhere");
     assert!(copied.success());
@@ -325,7 +326,7 @@ fn a_replica_that_lacks_more_than_memory_has_reads_the_journal() {
         check(&mut replica.client(), "REPLICAOF 127.0.0.1 1", "OK");
         eventually("it is away", || client.info("replication", "connected_slaves") == "0");
         while_writing(&primary, 110 + round, || {});
-        // It reconnects while others write.
+        // The replica reconnects while clients write.
         while_writing(&primary, 120 + round, || {
             follow(&replica, &primary);
             eventually("it follows", || is_up(&replica));

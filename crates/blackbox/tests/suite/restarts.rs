@@ -10,7 +10,7 @@ fn journaled(folder: &str) -> Vec<&str> {
     options
 }
 
-/// The same options without a journal.
+/// The options without a journal.
 fn without_journal(folder: &str) -> Vec<&str> {
     vec![
         "--dir",
@@ -169,7 +169,7 @@ fn a_primary_that_was_killed_comes_back_without_a_copy() {
     }
 }
 
-/// Its replica has what it lost, and continues in the middle of what the former primary had written.
+/// The replica has the data that its primary lost, and continues in the middle of the former primary's stream.
 #[test]
 fn a_primary_that_lost_its_tail_gets_it_back() {
     for at_once in [true, false] {

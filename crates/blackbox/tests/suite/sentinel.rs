@@ -1,7 +1,7 @@
 //! Three real redis-sentinels watch a primary and a replica. Servers are killed, stopped, or told to hand over.
 //!
-//! What a client wrote, and a replica had according to `WAIT`, is there after every change. With `repl-sync-replicas`
-//! for all replicas everything that was acknowledged is, also if the old primary comes back at the very moment of the
+//! A client's writes that a replica had according to `WAIT` are there after every change. With `repl-sync-replicas`
+//! for all replicas every acknowledged write is there, even if the old primary comes back at the very moment of the
 //! election, while some of its clients have not noticed anything.
 
 use std::cell::RefCell;
@@ -13,7 +13,8 @@ use resp::Value;
 use transcript::{Runner, Socket};
 
 const SENTINELS: usize = 3;
-/// As the page for operators recommends. With less, Sentinels on a busy machine take the new primary for down, too.
+/// The value that the page for operators recommends. With less, Sentinels on a busy machine take the new primary for
+/// down, too.
 const DOWN_AFTER_MS: u32 = 2000;
 /// Number of elements that are written before anything changes.
 const KEPT_MIN: i64 = 50;
@@ -98,7 +99,7 @@ impl Watch {
         port.and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("{shown}"))
     }
 
-    /// Waits until every sentinel knows all others, and so many replicas, one of them healthy.
+    /// Waits until every sentinel knows all others, and this many replicas, one of them healthy.
     fn settle(&self, replicas: usize) {
         for sentinel in &self.0 {
             let mut client = sentinel.client();
@@ -208,7 +209,7 @@ fn insist(watch: &Watch, first: u16, list: &str, is_over: &AtomicBool) -> Vec<u6
             number += 1;
             match socket.call(&[b"RPUSH".to_vec(), list.into(), number.to_string().into_bytes()]) {
                 Ok(Value::Int(_)) => acknowledged.push(number),
-                // It may be a primary without replicas, which has not heard of the new one.
+                // The server may be a primary without replicas, which has not heard of the new one.
                 Ok(Value::Error(why)) if why.starts_with(b"NOREPLICAS") => {}
                 Ok(_) | Err(_) => {
                     port = watch.primary();
@@ -300,7 +301,7 @@ fn a_primary_hands_over_and_one_that_has_stopped_is_replaced() {
     for _ in 0..scale() {
         let hand_over = || check(&mut watch.0[0].client(), "SENTINEL FAILOVER jobs", "OK");
         check_change(&watch, [&one, &other], hand_over, || {});
-        // It does not notice what happens meanwhile.
+        // The stopped server does not notice the election.
         let (stop, go_on) = (|| other.signal(Signal::STOP), || other.signal(Signal::CONT));
         check_change(&watch, [&other, &one], stop, go_on);
     }

@@ -155,8 +155,8 @@ fn same(servers: &mut [Client; 2], request: &[&[u8]], context: &str) -> bool {
     ours == Value::Simple(b"OK".into())
 }
 
-/// Whether a call cannot be compared: 7.0 shows a key only up to its first zero byte, and checks only the first of several
-/// targets. If the arguments are invalid, so that the command itself refuses them, it may see keys that are none.
+/// Whether a call cannot be compared: 7.0 shows a key only up to its first zero byte, and checks only the first of
+/// several targets. If the command itself refuses the arguments, the ACL check may take other words for keys.
 fn is_odd(table: &Table, request: &Request) -> bool {
     let words: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
     let has_keys = |command: &Command| {

@@ -1,4 +1,4 @@
-//! What the fields of a schedule name: the parser, and the search for the next time of day and date that they name.
+//! The fields of a schedule: the parser, and the search for the next time of day and date that they name.
 //!
 //! ```text
 //! field   = part { "," part }                     `?` stands for `*` in the fields of days
@@ -41,12 +41,12 @@ const BAD_NAME: &str = "of names, @hourly, @daily, @weekly, @monthly and @yearly
 const BAD_COUNT: &str = "five fields are needed: minute, hour, day, month and day of the week";
 const BAD_COUNT_SIX: &str = "five fields are needed: minute, hour, day, month and day of the week; or six, with the second before them";
 
-/// What one of the fields may say.
+/// The grammar of one field.
 struct Kind {
     name: &'static str,
     values: (u32, u32),
     names: &'static [&'static str],
-    /// What is allowed in it beside numbers, ranges, steps and lists.
+    /// The words allowed in the field besides numbers, ranges, steps and lists.
     more: &'static str,
 }
 
@@ -111,7 +111,7 @@ struct Weekdays {
     /// Whether the day of the month has to be named as well.
     are_demanded: bool,
     days: Bits,
-    /// Weekdays of which only the last of a month is meant; the first; the second …
+    /// Weekdays that name only the last of a month, in `last`; the first, the second … in `nth`.
     last: Bits,
     nth: [Bits; NTH_MAX as usize],
 }
@@ -161,7 +161,7 @@ impl Fields {
         self.seconds.recur || self.minutes.recur || self.hours.recur
     }
 
-    /// The first time that they name, from this one on; `None` if there is none.
+    /// The first time that they name, from this one on; `None` if no such time exists.
     pub(super) fn next(&self, from: DateTime) -> Option<DateTime> {
         if self.has_date(from.date())
             && let Some(time) = self.next_of_day(from.time())

@@ -170,7 +170,7 @@ fn the_hour_that_is_missing_and_the_hour_that_is_twice() {
     );
 }
 
-/// What croner, another implementation, says where no clocks are changed.
+/// Schedules agree with croner, another implementation, where no clocks are changed.
 #[test]
 fn other_implementations_agree() {
     let mut count = 0;
@@ -200,7 +200,7 @@ fn has(field: &str, value: i8, last: i8) -> bool {
     })
 }
 
-/// What the page says of a schedule in a zone, by trying all minutes between two times.
+/// The times that the documentation promises for a schedule in a zone, by trying all minutes between two times.
 fn by_trying(
     [minute, hour, weekday]: [&str; 3],
     zone: &TimeZone,
@@ -227,7 +227,7 @@ fn by_trying(
         for named in minutes.take_while(|time| *time < end).filter(|time| is_named(*time)) {
             let time = zone.to_ambiguous_timestamp(named);
             found.push(match time.offset() {
-                // The first minute of which the clock on the wall shows something later.
+                // The first minute at which the wall clock shows a later time.
                 AmbiguousOffset::Gap { .. } => {
                     let before = time.earlier().expect("a time");
                     let mut minutes =

@@ -1,4 +1,4 @@
-//! What holds of configuration files and command lines whatever they are, checked by tests and by the fuzzer.
+//! Properties of all configuration files and command lines, checked by tests and by the fuzzer.
 
 use config::{
     Change, Error, Foreign, Invocation, Read, Setting, SettingKind, Special, Table, Value, Values, directives,

@@ -124,7 +124,7 @@ fn reply_number(ctx: &mut Ctx, flags: &MetaFlags, number: u64, is_new: bool) {
     let (key, now) = (ctx.args[1], ctx.store.now());
     let text = number.to_string();
     let mut reply = if flags.value { format!("VA {}", text.len()).into_bytes() } else { b"HD".to_vec() };
-    // That of a new item counts when its flag has come.
+    // A new item has its expiry only from the flag `N` or `T` on.
     let mut expiry = if is_new { Expiry::Never } else { Expiry::of(ctx.store.expiry(key)) };
     for word in &ctx.args[2..] {
         match word[0] {
@@ -140,7 +140,7 @@ fn reply_number(ctx: &mut Ctx, flags: &MetaFlags, number: u64, is_new: bool) {
     if flags.exptime.is_some() {
         expiry.apply(ctx, key);
     }
-    // That it was missing is no usual case.
+    // Quiet mode suppresses the usual case only. A missing item that was created is not one.
     if !flags.is_quiet || is_new {
         line(ctx, &[&reply]);
         if flags.value {
@@ -189,7 +189,7 @@ fn reply_words(ctx: &mut Ctx, code: &[u8], words: &[&[u8]], flags: &MetaFlags, c
     line(ctx, &[&reply]);
 }
 
-/// Appends what is sent whatever the result: opaque, key and, if there is one, cas number.
+/// Appends the flags that every reply carries: opaque, key and, if the item has one, cas number.
 pub(super) fn write_asked(
     words: &[&[u8]],
     key: &[u8],

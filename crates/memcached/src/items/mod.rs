@@ -49,7 +49,7 @@ pub fn entry(verb: Verb) -> Option<&'static Entry> {
 const BAD_EXPTIME: &str = "CLIENT_ERROR invalid exptime argument";
 const NON_NUMERIC: &str = "CLIENT_ERROR cannot increment or decrement non-numeric value";
 
-/// What commands that read one key have in common.
+/// The base of commands that read one key.
 const READ: Entry = Entry {
     summary: "memcached",
     since: "1.6.18",
@@ -62,14 +62,14 @@ const READ: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// What commands that change one key have in common.
+/// The base of commands that change one key.
 const WRITE: Entry = Entry {
     flags: &[Flag::Write, Flag::Fast],
     keys: &[KeySpec::one(1, &[KeyFlag::RW, KeyFlag::Access, KeyFlag::Update])],
     ..READ
 };
 
-/// What commands that store data have in common.
+/// The base of commands that store data.
 const STORE: Entry = Entry { flags: &[Flag::Write, Flag::DenyOom, Flag::Fast], ..WRITE };
 
 /// When an item expires.
@@ -167,7 +167,7 @@ fn line(ctx: &mut Ctx, parts: &[&[u8]]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Replaces whatever is at the key by a string, with events and effect. Its marks are reset.
+/// Replaces the value of any type at the key by a string, with events and effect. The key's marks are reset.
 fn store_string(ctx: &mut Ctx, key: &[u8], value: &[u8], expiry: Expiry) {
     match expiry {
         Expiry::Past => _ = ctx.store.delete(key),

@@ -45,8 +45,8 @@ fn cas(ctx: &mut Ctx) -> CommandResult {
 
 pub(super) const TOO_LARGE: Entry = Entry { name: "too-large", run: Run::Function(too_large), ..WRITE };
 
-/// A request whose value is too large. If it would have replaced the old value in any case, it deletes that, so that
-/// nobody reads it any more.
+/// Answers a request whose value is too large. If the request would have replaced the old value in any case, this
+/// deletes the old value, so that no client reads it any more.
 fn too_large(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
     if matches!(ctx.args[0], b"set" | b"ms") {
@@ -131,10 +131,10 @@ enum Compared {
 
 fn compare(ctx: &mut Ctx, item: &Item, old: Marks) -> Compared {
     match item.compare {
-        // memcached takes 0 for no number.
+        // memcached treats 0 as no number.
         None | Some(0) => Compared::Unasked,
         Some(wanted) if wanted == old.cas => Compared::Same,
-        // A number that nobody has seen is later than all that anybody has.
+        // No client has seen the number of this item, so it counts as later than any that a client can name.
         Some(wanted) if item.may_be_stale && old.cas == 0 && wanted < ctx.store.next_cas(item.key) => {
             Compared::Older
         }
@@ -145,7 +145,7 @@ fn compare(ctx: &mut Ctx, item: &Item, old: Marks) -> Compared {
 
 /// Stores an item.
 pub(super) fn store(ctx: &mut Ctx, item: &Item) -> Result<Ending, CommandError> {
-    // Without a condition there is no need to look.
+    // Without a condition the old item does not matter.
     let old = match item.manner {
         Manner::Set => None,
         _ => ctx.store.peek(item.key).map(|record| (record.marks(), record.expiry(), record.value().kind())),

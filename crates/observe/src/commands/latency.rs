@@ -34,7 +34,7 @@ pub(super) const LATENCY: Entry = Entry {
 
 const TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
 
-/// What all subcommands have in common.
+/// The base of all subcommands.
 const SUBCOMMAND: Entry = Entry {
     since: "2.8.13",
     group: Group::Server,

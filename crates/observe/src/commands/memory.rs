@@ -171,7 +171,7 @@ fn diagnosis(figures: &Memory, client_count: u64) -> String {
     )
 }
 
-/// What to do about a limit that leaves little for data.
+/// Advice for a limit that leaves little for data.
 fn small_limit(figures: &Memory) -> String {
     format!(
         " * Small maxmemory: maxmemory is {} bytes, and {} bytes of it are used by clients and other memory that is not data. The server itself needs another {} bytes, which are not counted against maxmemory. With a larger maxmemory, or with fewer threads (proactor-threads), more of the memory is used for data.\n\n",
@@ -234,7 +234,7 @@ const MEMORY_PURGE: Entry = Entry {
 fn memory_purge(ctx: &mut Ctx) -> CommandResult {
     let host = &mut *ctx.host;
     if ctx.store.client.deny_blocking {
-        // Whoever runs this cannot wait for the others: they do it on their own.
+        // The thread that runs this cannot wait for the others: they purge on their own.
         heap::purge_at_once();
         ctx.reply.ok();
         return Ok(());

@@ -1,4 +1,4 @@
-//! The commands that show clients what was observed.
+//! The commands that show clients the server's figures.
 
 use crate::door::Entry;
 

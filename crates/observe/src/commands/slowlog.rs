@@ -20,7 +20,7 @@ pub(super) const SLOWLOG: Entry = Entry {
 /// How many entries GET returns by default.
 const COUNT_DEFAULT: usize = 10;
 
-/// What all subcommands have in common.
+/// The base of all subcommands.
 const SUBCOMMAND: Entry =
     Entry { since: "2.2.12", group: Group::Server, flags: &[Admin, Loading, Stale], ..Entry::DEFAULT };
 

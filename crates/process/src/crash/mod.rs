@@ -35,7 +35,7 @@ const STACK_BYTES: usize = 128 * 1024;
 /// How long the handler waits for the report, in milliseconds.
 const REPORT_MS: c_int = 20_000;
 
-/// What the handler records for the reporter.
+/// The notes of the handler for the reporter.
 struct Notes {
     is_crashing: AtomicBool,
     signal: AtomicI32,
@@ -82,7 +82,7 @@ struct Pipes {
 }
 
 thread_local! {
-    /// What this thread does, if it runs commands.
+    /// The activity of this thread, if it runs commands.
     static DOING: Doing = const {
         Doing {
             thread: AtomicI32::new(-1),
@@ -97,7 +97,7 @@ thread_local! {
     static HAS_CRASHED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What a thread does. Only the thread itself uses this, and a signal handler that interrupts it.
+/// The activity of a thread. Only the thread itself uses this, and a signal handler that interrupts it.
 struct Doing {
     /// The number of the thread; -1: it runs no commands.
     thread: AtomicI32,
@@ -113,7 +113,7 @@ pub fn watch(server: &'static dyn Reported) -> io::Result<()> {
     if SERVER.set(server).is_err() || PIPES.set(pipes).is_err() {
         return Ok(());
     }
-    // The kernel gives a signal that somebody sends to any thread. This one could not report it.
+    // The kernel may deliver a signal that is sent from outside to any thread. The reporter could not report it.
     let reporter = std::thread::Builder::new().name("crash-report".to_owned());
     without_signals(&SIGNALS, || reporter.spawn(report::wait))?;
     take_alternate_stack();
@@ -132,7 +132,7 @@ pub fn watch(server: &'static dyn Reported) -> io::Result<()> {
 
 /// Records the message of a panic. The process is about to abort.
 pub fn note_panic(text: String) {
-    // Whoever panics at the same time has said it on standard error.
+    // A thread that panics at the same time has printed its message on standard error.
     if let Ok(mut panic) = PANIC.try_lock() {
         *panic = text;
     }
@@ -140,7 +140,7 @@ pub fn note_panic(text: String) {
 
 /// Gives the calling thread an alternate stack for the handler, until the process ends.
 pub fn take_alternate_stack() {
-    // Not from the allocator: it is nothing that the data take.
+    // Not from the allocator, whose memory counts as that of data.
     let Some(stack) = new_pages(STACK_BYTES, libc::PROT_READ | libc::PROT_WRITE) else { return };
     let alternate = libc::stack_t { ss_sp: stack, ss_flags: 0, ss_size: STACK_BYTES };
     // SAFETY: the memory is never freed, and nothing else uses it.
@@ -180,7 +180,7 @@ pub fn write_where_nobody_may() {
 /// Maps new pages with this protection.
 fn new_pages(bytes: usize, protection: c_int) -> Option<*mut c_void> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: pages that nobody else has.
+    // SAFETY: these are new pages, which are not in use.
     let pages = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
     (pages != libc::MAP_FAILED).then_some(pages)
 }

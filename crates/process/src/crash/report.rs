@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use super::{NOTES, PANIC, SERVER, note_reported, wait_for_crash, write_to_log};
 
-/// What a report asks the server. The reporter calls this while the crashed thread stands still. So an answer may take
-/// no lock that a thread could hold.
+/// The server's answers for a report. The reporter calls this while the crashed thread stands still. So an answer may
+/// take no lock that a thread could hold.
 pub trait Reported: Sync {
     /// Whether crashes are reported. A signal handler calls this.
     fn is_wanted(&self) -> bool;
@@ -122,7 +122,7 @@ fn backtrace() {
     }
 }
 
-/// What the server reports about itself.
+/// The server's own lines about itself.
 fn facts() -> String {
     let lines = SERVER.get().map(|server| server.facts()).unwrap_or_default();
     format!("\n------ INFO OUTPUT ------\n# Server\n{lines}\n")

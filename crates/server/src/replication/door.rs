@@ -1,4 +1,4 @@
-//! What replication's commands need from the thread that runs them.
+//! The services that replication's commands need from the thread that runs them.
 
 use std::sync::Arc;
 

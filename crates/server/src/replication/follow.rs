@@ -41,7 +41,7 @@ struct Host<'a> {
     thread: &'a mut Thread,
     /// The output to the primary, while the link is served.
     out: Option<&'a mut Output>,
-    /// Replies, which nobody reads.
+    /// Replies, which are not read.
     replies: Output,
     /// The client for whom commands run, if this is not the thread of the link.
     client: Option<Client>,
@@ -66,7 +66,7 @@ pub(crate) fn look_after_link(thread: &mut Thread, is_round: bool) {
     if !is_round && !thread.host.follower.is_due(&shared.following, durable, now_ms) {
         return;
     }
-    // Where the stream goes on is known when what there is has been loaded.
+    // The offset at which the stream continues is known once the own data has been loaded.
     if !shared.snapshots.progress.is_loading() || shared.journal.awaits_first_base() {
         with(thread, None, |follower, host| follower.tick(host));
     }
@@ -109,7 +109,7 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
             if change == RoleChange::Demoted {
                 unblock_all(thread);
             }
-            // What the thread holds from now on waits for no replicas, as long as this is its role.
+            // Output that the thread holds from now on does not wait for replicas while it has this role.
             let lost = thread.host.shared.journal.synced.settle(usize::from(thread.host.id), role);
             thread.host.driver.lose(lost);
         }
@@ -151,7 +151,7 @@ fn unblock_all(thread: &mut Thread) {
         if !thread.time_out(conn, Some(&UNBLOCKED))
             && let Some(session) = thread.host.connections.session(conn)
         {
-            // It is being served at this moment.
+            // The connection is being served at this moment.
             session.close_after_reply = false;
         }
     }
@@ -295,7 +295,7 @@ impl FollowerAround<Loaded> for Host<'_> {
         loaded.put_in_place(tx, &shared.scripts, &shared.snapshots);
         shared.shards.used().for_each(|id| tx.hold.shard_mut(id).tracking.clear_keys());
         tx.posts.push(Post::Flushed);
-        // It is not on the own disk.
+        // The copied data is not on this server's disk yet.
         tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);
         shared.journal.begin_copy(offset);
         shared.snapshots.progress.end();
@@ -341,7 +341,7 @@ impl FollowerAround<Loaded> for Host<'_> {
 
     fn close(&mut self, conn: ConnId) {
         if self.out.is_some() {
-            // It is closed when it has been served.
+            // The connection is closed once it has been served.
             self.thread.host.session().state.close(CloseMode::Now);
         } else {
             self.thread.close(conn, CloseMode::Now);

@@ -19,7 +19,7 @@ use crate::message::{LinkNews, Message};
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
-/// Sends replicas as much as they can take.
+/// Sends replicas as much of the stream as they can take.
 #[cold]
 pub(crate) fn feed_replicas(thread: &mut Thread) {
     let ThreadHost { replicas, connections, driver, shared, now_ms, .. } = &mut thread.host;
@@ -83,7 +83,7 @@ pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
 }
 
 impl Shared {
-    /// Whether this is a replica, which keeps whatever its primary has, however much that is.
+    /// Whether this is a replica that keeps all data of its primary, regardless of `maxmemory`.
     pub(crate) fn leaves_room_to_primary(&self) -> bool {
         self.following.is_replica() && self.settings.is_on(REPLICA_IGNORE_MAXMEMORY)
     }
@@ -99,7 +99,7 @@ impl Shared {
         self.broadcast(|| Message::Link(Box::new(LinkNews::HoldWrites(holds))));
     }
 
-    /// Determines whether enough replicas follow for commands that write, and how many of them replies wait for.
+    /// Determines whether enough replicas follow for commands that write, and for how many of them replies wait.
     pub(crate) fn judge_quorum(&self, now_ms: u64) {
         let synced = &self.journal.synced;
         self.journal.wait_for_replicas(self.settings.number(REPL_SYNC_REPLICAS) as u64);
@@ -107,7 +107,7 @@ impl Shared {
         self.quorum.judge(&self.settings, &self.primary, (&self.following, synced), now_ms);
     }
 
-    /// To be called with all shards entered, before recording begins again: changes since it ended are in no stream.
+    /// Call this with all shards entered, before recording begins again: the stream lacks the changes since it ended.
     pub(crate) fn break_history_if_unrecorded(&self, driver: &mut Driver) {
         if !self.journal.is_recording() {
             let mut entropy = driver.entropy().expect("the system has randomness");
@@ -131,7 +131,7 @@ fn begin_sync(thread: &mut Thread, content: Content) {
     }
 }
 
-/// What the first thread does for replicas every second.
+/// Does the first thread's work for replicas, once a second.
 pub(crate) fn look_after_replicas(thread: &mut Thread) {
     let (shared, now_ms) = (thread.host.shared, thread.host.now_ms);
     let settings = &shared.settings;
@@ -153,7 +153,7 @@ pub(crate) fn look_after_replicas(thread: &mut Thread) {
         return thread.leave_all();
     }
     if shared.journal.synced.is_in_doubt() && shared.primary.is_followed() {
-        // Of a stream in which there is nothing yet, no replica can say that it has it.
+        // A replica cannot acknowledge an empty stream, so send something.
         thread.tx.tell_replicas(&QUESTION);
         thread.leave_all();
     }

@@ -1,5 +1,5 @@
-//! Redis' append-only files: what they hold is there after the import, nothing that is older than something else is ever loaded,
-//! and nothing bad is half loaded.
+//! Import of Redis' append-only files: all of their data is there afterwards, older data never replaces newer data,
+//! and a damaged file is never loaded in part.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -68,7 +68,7 @@ fn fill(client: &mut Client) {
     check(client, "SELECT 0", "OK");
 }
 
-/// What comes as one transaction, as the effects of a script, and as a library.
+/// Writes a transaction, the effects of a script, and a library.
 fn fill_more(client: &mut Client) {
     for line in ["MULTI", "SET from-a-transaction 1", "SELECT 3", "SADD elsewhere a b", "EXEC", "SELECT 0"] {
         client.call(line);
@@ -102,7 +102,7 @@ fn state(client: &mut Client) -> Vec<String> {
     .to_vec()
 }
 
-/// Lets redis-server write its append-only file anew.
+/// Makes redis-server rewrite its append-only file.
 fn rewrite(client: &mut Client) {
     client.call("BGREWRITEAOF");
     blackbox::eventually("it is rewritten", || {
@@ -138,7 +138,7 @@ fn what_redis_left_is_there() {
         let server = import(&scratch);
         assert_eq!(state(&mut server.client()), expected);
         stop(server);
-        // From now on nobody has to say anything, and nothing is imported again.
+        // From now on no option is needed, and nothing is imported again.
         for more in [&[][..], &["--import-aof", "yes"], &["--import-aof", "no"]] {
             let server = start(&scratch, more).unwrap_or_else(|log| panic!("{log}"));
             assert_eq!(state(&mut server.client()), expected);
@@ -189,7 +189,7 @@ fn jobs(client: &mut Client) -> Vec<String> {
     }
 }
 
-/// Who runs on the directory for a while.
+/// The server that runs on the directory for a while.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Turn {
     /// Redis with an append-only file.
@@ -203,10 +203,10 @@ enum Turn {
     Kept,
 }
 
-/// How somebody starts Darter.
+/// The way in which a user starts Darter.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Habit {
-    /// Without options, and then as the error says.
+    /// Without options, and then as the error advises.
     Reads,
     /// Always with this option.
     Always(&'static str),
@@ -298,7 +298,7 @@ fn a_journal_takes_part_and_no_job_is_lost() {
     }
 }
 
-/// Starts Darter as the errors say, wanting what the one who ran last left.
+/// Starts Darter as the errors advise, to continue with the data of the server that ran last.
 fn darter_turn(scratch: &Scratch, habit: Habit, last: Turn) -> Option<Server> {
     let wants_journal = matches!(last, Turn::Journal | Turn::Both);
     let wanted = if wants_journal { "yes" } else { "no" };
@@ -346,7 +346,7 @@ fn no_order_of_starts_and_stops_loses_a_job() {
                 (Darter, Some(last)) => darter_turn(&scratch, habit, last),
                 _ => Some(redis_turn(&scratch, turn)),
             };
-            // It refused, which loses nothing; the habit ends here.
+            // The server refused to start, which loses nothing. The test of this habit ends here.
             let Some(server) = server else { break };
             let mut client = server.client();
             let mut there = jobs(&mut client);
@@ -361,7 +361,7 @@ fn no_order_of_starts_and_stops_loses_a_job() {
     }
 }
 
-/// What a server holds that imports these commands.
+/// The replies of a server that has imported these commands.
 fn imported(test: &str, commands: &[&str], asked: &[(&str, &str)]) {
     let scratch = Scratch::new(test);
     let words = |line: &&str| {

@@ -1,8 +1,8 @@
-//! Snapshots saved in the background: clients are served meanwhile, what is saved is what there was at the cut, and whatever
-//! goes wrong leaves the old snapshot.
+//! Snapshots saved in the background: clients are served meanwhile, the snapshot has the data at the cut, and a
+//! failure leaves the old snapshot.
 //!
-//! Where a save has to be under way for as long as a test wants, the file that the writer opens is a pipe, which takes as much as
-//! somebody reads.
+//! Where a save has to be under way for as long as a test wants, the file that the writer opens is a pipe: it accepts
+//! only as much as the test reads.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -63,7 +63,7 @@ fn fill(client: &mut Client) {
     assert_eq!(call(client, &[b"SET", b"long", &long]), Value::Simple(b"OK".to_vec()));
 }
 
-/// What the data are, which only deliberate changes change.
+/// A digest of the data, which only deliberate changes change.
 fn state(client: &mut Client) -> [String; 3] {
     let mut size_of = |db: &str| {
         check(client, &format!("SELECT {db}"), "OK");
@@ -246,7 +246,7 @@ fn one_save_at_a_time() {
         field(&mut client, "rdb_current_bgsave_time_sec").parse::<i64>().map(|seconds| seconds >= 0),
         Ok(true)
     );
-    // New keys are none of its business; what must be saved first waits, and nobody else for that.
+    // New keys do not concern the save. A writer whose key must be saved first waits; other clients do not.
     check(&mut client, "SET new 1", "OK");
     let mut writer = server.client();
     writer.send("LPOP large");

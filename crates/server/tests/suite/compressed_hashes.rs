@@ -1,4 +1,4 @@
-//! Hashes that are alike and not in use are compressed in the background, and nobody notices it but by the memory.
+//! Similar hashes that are not in use are compressed in the background. Clients see no difference but the memory.
 
 use blackbox::{Client, Scratch, Server, check, eventually};
 
@@ -25,7 +25,7 @@ fn used_bytes(client: &mut Client) -> usize {
     client.info("memory", "used_memory_dataset").parse().expect("a number")
 }
 
-/// What counts against `maxmemory`.
+/// The bytes that count against `maxmemory`.
 fn counted_bytes(client: &mut Client) -> usize {
     let memory = blackbox::text(&client.call("INFO memory"));
     let field = |name: &str| -> usize {
@@ -128,12 +128,12 @@ fn keys_are_evicted_and_expire_as_before() {
     eventually("they are gone", || client.show("DBSIZE") == format!("(integer) {}", COUNT - 100));
     wait_from(client, 100);
     check(client, "CONFIG SET maxmemory-policy allkeys-lru", "OK");
-    // What counts is not only data, and only data can go.
+    // Not only data counts, but only data can be evicted.
     let limit = counted_bytes(client) - used_bytes(client) / 2;
     check(client, &format!("CONFIG SET maxmemory {limit}"), "OK");
     eventually("there is room", || counted_bytes(client) <= limit + 64 * 1024);
     check(client, "CONFIG SET maxmemory 0", "OK");
-    // All threads have answered: none of them goes on.
+    // All threads have answered, so no thread evicts any more.
     client.call("CLIENT LIST");
     let name = |number: usize| client.show(&format!("HGET bull:mail:{number} name"));
     let left = (100..COUNT).map(name).filter(|name| name == "\"sendEmail\"").count();

@@ -20,7 +20,7 @@ const SHIPPED: &[(&str, &str)] = &[
     ("valkey-9", include_str!("shipped/valkey-9.txt")),
 ];
 
-/// What the server says about a configuration without starting: status, standard output, standard error.
+/// The server's verdict on a configuration without starting: status, standard output, standard error.
 fn judged(args: &[&str]) -> (Option<i32>, String, String) {
     let output = run(&[], &[&["--test-config"], args].concat());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -72,7 +72,7 @@ fn the_file_of_debian_starts_with_the_command_line_of_debian() {
     assert!(Path::new(path).exists(), "Debian's redis-server is installed");
     let scratch = Scratch::new("debian");
     let (folder, log, pid_file) = (scratch.path(""), scratch.path("log"), scratch.path("none/pid"));
-    // What keeps it apart from the server that is installed stands behind.
+    // The options that keep it apart from the installed server stand behind Debian's.
     let options = [path, "--supervised", "systemd", "--daemonize", "no", "--dir", &folder, "--logfile", &log];
     let server = Server::darter(&[&options[..], &["--pidfile", &pid_file]].concat()).unwrap();
     assert_eq!(server.client().show("PING"), "PONG");
@@ -130,7 +130,7 @@ fn promises_are_refused_with_their_line_and_a_way_out() {
              darter: the configuration is refused\n"
         )
     );
-    // What a later line takes back is no promise.
+    // A promise that a later line takes back does not count.
     let (status, ..) = judged(&[&path, "--rdma-port", "0", "--import-mode", "no"]);
     assert_eq!(status, Some(0));
     let (status, _, errors) =
@@ -309,7 +309,7 @@ fn debug_is_allowed_as_redis_allows_it() {
     assert!(line.ends_with("[default: no]"), "{line}");
 }
 
-/// Ends the server that listens at `socket`, which nobody waits for as its parent.
+/// Ends the server that listens at `socket`. It has no parent that waits for it.
 fn shut_down(socket: &str, pid_file: &str) {
     let mut client = Client::over(UnixStream::connect(socket).expect("the server listens there"));
     client.send("SHUTDOWN NOSAVE");
@@ -359,7 +359,7 @@ fn in_the_background_the_command_ends_when_the_server_listens() {
 
 #[test]
 fn the_log_goes_to_the_system_as_well() {
-    // The C library knows one place for it. Where somebody listens there already, only the start is tested.
+    // The C library knows one place for it. If a program listens there already, only the start is tested.
     let place = Path::new("/dev/log");
     let socket = (!place.exists()).then(|| UnixDatagram::bind(place).expect("tests run as root"));
     let options = ["--syslog-enabled", "yes", "--syslog-ident", "my-queue", "--syslog-facility", "local3"];
@@ -424,7 +424,7 @@ fn check_listening(io: &str, threads: usize) {
     assert!(answers("127.0.0.1", second) && answers("127.0.0.2", second));
     assert_eq!(client.show("CONFIG SET bind '127.0.0.2 -192.0.2.1'"), "OK");
     assert!(answers("127.0.0.2", second) && !answers("127.0.0.1", second));
-    // What fails leaves everything as it was.
+    // A change that fails leaves everything as it was.
     let taken = TcpListener::bind("127.0.0.2:0").expect("a port is free");
     let taken_port = taken.local_addr().expect("it listens").port();
     let failed = |name: &str, why: &str| {

@@ -1,4 +1,4 @@
-//! What the surroundings of a server forbid or limit: system calls, processors, processor time.
+//! A server whose surroundings forbid or limit something: system calls, processors, processor time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -56,7 +56,7 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_setpriority,
     libc::SYS_setrlimit,
 ];
-/// The same, of those that newer architectures do not have.
+/// Further system calls, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const FORBIDDEN_OF_OLD: &[i64] =
     &[libc::SYS_chown, libc::SYS_lchown, libc::SYS__sysctl, libc::SYS_ioperm, libc::SYS_iopl];
@@ -74,7 +74,7 @@ fn start_filtered(options: Vec<String>) -> Server {
     )
     .and_then(TryInto::try_into)
     .expect("a filter");
-    // The filter is of this thread and of what it starts.
+    // The filter applies to this thread and to its children.
     let filtered = std::thread::spawn(move || {
         apply_filter(&filter).expect("filters may be set");
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
@@ -107,7 +107,7 @@ fn the_system_calls_that_a_unit_file_forbids_are_not_made() {
     }
 }
 
-/// What `/proc` says of each thread that serves: the processors that it may run on.
+/// The processors that `/proc` shows for each thread that serves.
 fn processors_of_threads(server: &Server) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{}/task", server.process_id())).expect("it runs");
     let mut found = Vec::new();
@@ -161,7 +161,7 @@ fn the_kernel_places_the_threads_unless_told_otherwise() {
     let mut pinned = processors_of_threads(&server);
     pinned.sort_by_key(|cpu| cpu.parse::<usize>().expect("one processor"));
     assert_eq!(pinned, each.iter().map(usize::to_string).collect::<Vec<_>>());
-    // A count that nobody gave goes by the list, too.
+    // A number of threads that is not set follows the list, too.
     let server = Server::darter(&["--server_cpulist", &last]).unwrap();
     assert_eq!(server.client().info("server", "threads"), "1");
 }

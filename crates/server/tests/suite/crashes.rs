@@ -1,4 +1,4 @@
-//! What a crash leaves in the log, and how the process ends then.
+//! A crash leaves a report in the log, and the process ends with the signal.
 
 use std::os::unix::process::ExitStatusExt;
 

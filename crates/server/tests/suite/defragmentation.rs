@@ -1,10 +1,10 @@
-//! Active defragmentation: where most of what lies in memory was deleted, here and there, the rest moves together, whatever it is,
-//! while it is read, written and saved; and nothing of it changes.
+//! Active defragmentation: after most values in memory were deleted, here and there, the remaining ones move
+//! together. They may be of any type, and are read, written and saved meanwhile; none of them changes.
 
 use blackbox::{Client, Scratch, Server, check, eventually};
 use ds::random::Random;
 
-/// One in so many is left.
+/// One key in this many is left.
 const LEFT: u64 = 10;
 /// Requests that are sent at once.
 const PIPELINE: usize = 500;
@@ -88,7 +88,7 @@ fn unused(client: &mut Client) -> u64 {
     client.info("memory", "allocator_frag_bytes").parse().expect("a number")
 }
 
-/// Makes so many of a kind, and deletes most of them.
+/// Makes `kind.count` of a kind, and deletes most of them.
 fn scatter(client: &mut Client, kind: &Kind) {
     let text = "t".repeat(50);
     call_all(client, (0..kind.count).map(|number| (kind.make)(number, &text)));

@@ -81,7 +81,7 @@ fn the_first_slow_command_holds_up_nobody_else_either() {
         check(&mut late, "BLPOP nothing 0.01", "(nil)");
         check(&mut pusher, "RPUSH queue job", "(integer) 1");
         assert_eq!(popper.receive().to_string(), "1) \"queue\"\n2) \"job\"");
-        // Those that cannot go elsewhere are served by the thread itself.
+        // Clients that cannot be moved are served by the thread itself.
         check(&mut late, "PUBLISH channel message", "(integer) 1");
         assert!(subscriber.receive().to_string().contains("message"));
         // Every client is found, the one with the script too.

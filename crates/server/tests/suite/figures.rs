@@ -1,4 +1,5 @@
-//! What INFO, CLIENT LIST and the slow log say of clients and of the server's work, and that asking holds nobody up.
+//! INFO, CLIENT LIST and the slow log show clients and the server's work, and a request for them delays no other
+//! client.
 
 use blackbox::{Client, Server, check, eventually, on_each_server};
 

@@ -1,4 +1,5 @@
-//! Files that the server creates: for whom they are, and what it does where somebody else has put something in their place.
+//! Files that the server creates: their permissions, and the server's behaviour if something else stands in their
+//! place.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -16,7 +17,7 @@ fn mode(path: &str) -> u32 {
     fs::symlink_metadata(path).unwrap_or_else(|error| panic!("{path}: {error}")).mode() & 0o777
 }
 
-/// A file of somebody else that is not to change, and a link to it.
+/// A file of another user that must not change, and a link to it.
 fn plant(scratch: &Scratch, link: &str) -> String {
     let victim = scratch.file("victim", "precious");
     symlink(&victim, scratch.path(link)).expect("nothing is there yet");
@@ -86,7 +87,8 @@ fn nothing_is_saved_through_a_planted_link() {
     let reply = refused(client, "SAVE");
     assert!(reply.contains(LINK), "{reply}");
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
-    // It was removed with the rest of the save that failed, or is by somebody who has read the sentence.
+    // The failed save removed the link with the rest of its files; otherwise an operator who has read the error does
+    // so.
     let _ = fs::remove_file(scratch.path(&temporary));
     check(client, "SAVE", "OK");
 }

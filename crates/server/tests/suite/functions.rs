@@ -1,4 +1,5 @@
-//! Libraries of functions on a running server: what all its threads see of them, what ends a slow one, and what is kept.
+//! Libraries of functions on a running server: all threads see a change, a slow function is ended, and libraries are
+//! saved.
 
 use blackbox::{Client, Scratch, Server, check, eventually};
 use ds::random::Random;
@@ -29,7 +30,7 @@ fn version(number: usize) -> String {
     format!("#!lua name=version\nredis.register_function('version', function() return {number} end)")
 }
 
-/// Servers on which the function's thread has other clients, and on which it has none.
+/// Servers whose thread of the function has other clients, and servers whose thread has no other clients.
 fn on_each_server(test: impl Fn(&mut Server)) {
     for (threads, io) in [(1, "epoll"), (1, "auto"), (3, "auto")] {
         test(&mut Server::start(threads, io, &["--busy-reply-threshold", "20"]));
@@ -112,7 +113,7 @@ fn a_library_that_does_not_come_to_an_end_is_refused() {
     let code = b"#!lua name=a\nredis.register_function('f', function() end) while true do end";
     let error = "(error) ERR Error registering functions: ERR FUNCTION LOAD timeout";
     assert_eq!(call(&mut client, &[b"FUNCTION", b"LOAD", code]).to_string(), error);
-    // The same in a payload.
+    // A library in a payload is refused with the same error.
     let mut payload = rdb::Encoder::new(Vec::new(), false);
     payload.function(code).unwrap();
     let mut payload = payload.finish().unwrap();
@@ -183,7 +184,7 @@ fn libraries_are_saved_and_loaded() {
         check(&mut client, "FUNCTION LIST WITHCODE", &listed);
         check(&mut client, "FCALL version 0", "(integer) 7");
     }
-    // What the snapshot has takes the place of what there is.
+    // The libraries of the snapshot replace the present ones.
     check(&mut client, "FUNCTION DELETE version", "OK");
     load(&mut client, &version(8).replace("name=version", "name=later"));
     check(&mut client, "DEBUG RELOAD NOSAVE", "OK");
@@ -292,7 +293,7 @@ fn hostile_payloads_change_nothing() {
                 refused += 1;
                 check(&mut client, "FUNCTION LIST WITHCODE", &listed);
             }
-            // It says something else and is a library nevertheless.
+            // The changed payload is still a valid library.
             Value::Simple(_) => {
                 check(&mut client, "FUNCTION FLUSH", "OK");
                 load(&mut client, &version(1));

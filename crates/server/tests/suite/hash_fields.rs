@@ -1,4 +1,4 @@
-//! Fields of hashes that expire while nobody looks into them.
+//! Fields of hashes that expire without being read.
 
 use blackbox::{check, eventually, on_each_server};
 

@@ -1,5 +1,5 @@
-//! HTTP on ports that speak something else: nothing of the body is run, the connection ends, without a reply on Redis' port,
-//! and the log tells of it once.
+//! HTTP requests to ports of other protocols: nothing of the body is run, the connection ends, without a reply on
+//! Redis' port, and the log reports it once.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ fn page(method: &str, host: &str) -> String {
     format!("{head}Content-Length: {}\r\n\r\n{BODY}", BODY.len())
 }
 
-/// What comes back until the connection ends.
+/// The answer up to the end of the connection.
 #[track_caller]
 fn answer(port: u16, request: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
@@ -56,7 +56,7 @@ fn a_page_runs_no_command() {
             page("post", "X:"),
             page("GET", "Host:"),
             page("OPTIONS", "hOST:"),
-            // Behind commands, of which none is answered any more, in a transaction, in any form, and of a subscriber.
+            // Behind commands, which are no longer answered; in a transaction; in any form; and from a subscriber.
             ["INCR a\r\nINCR b\r\nINCR c\r\nLPUSH d 1\r\n", &page("POST", "Host:")].concat(),
             ["MULTI\r\n", &page("POST", "Host:"), "EXEC\r\n"].concat(),
             ["*1\r\n$4\r\nPOST\r\n", BODY].concat(),
@@ -139,7 +139,7 @@ fn a_page_runs_no_command_of_memcached() {
             check(&mut client, "AUTH secret", "OK");
         }
         check(&mut client, "SET kept 1", "OK");
-        // One error each for the lines up to the one that gives HTTP away. Earlier requests are answered.
+        // Each line gets an error, up to the one that reveals HTTP. Earlier requests are answered.
         let (one, two) = ("ERROR\r\n", "ERROR\r\nERROR\r\n");
         for (method, expected) in [("POST", one), ("GET", two), ("PUT", two)] {
             let request = page(method, "Host:").replace(BODY, body);
@@ -164,7 +164,7 @@ fn a_page_runs_no_command_of_memcached() {
 
 #[test]
 fn curl_gets_no_reply() {
-    /// What curl ends with where a server says nothing, resets the connection, or says something that is no HTTP.
+    /// The exit codes of curl if a server sends nothing, resets the connection, or sends something other than HTTP.
     const NOTHING_RECEIVED: [i32; 3] = [1, 52, 56];
     let port = free_port().expect("some port is free");
     let server = Server::start(2, "auto", &["--memcached-port", &port.to_string()]);

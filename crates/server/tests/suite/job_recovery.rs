@@ -1,4 +1,4 @@
-//! Jobs of Sidekiq's processes that died go back to their queues: as its workers meet it, over restarts and failovers.
+//! Jobs of Sidekiq processes that died go back to their queues, for real workers and across restarts and failovers.
 
 use blackbox::replication::{expect_same, follow};
 use blackbox::{Client, Scratch, Server, Signal, check, eventually};
@@ -9,7 +9,7 @@ fn job(jid: &str) -> String {
     format!(r#"{{"class":"A","args":[],"jid":"{jid}","queue":"q"}}"#)
 }
 
-/// As Sidekiq's process `identity` beats, while it runs this job, if it runs one.
+/// Sends the heartbeat of the Sidekiq process `identity`, with the job that it is running, if any.
 fn beat(client: &mut Client, identity: &str, running: Option<&str>) {
     for line in [
         format!("UNLINK {identity}:work"),
@@ -124,7 +124,7 @@ fn what_it_reported_survives_the_server() {
     server.wait();
     let server = Server::darter(&options).expect("it starts again");
     let mut client = server.client();
-    // Somebody beats who has waited for the server; what nobody heard of has a while to do so.
+    // A process that waited for the server sends a heartbeat. Processes not heard of yet have a while to send one.
     beat(&mut client, "h:2:b", None);
     eventually("the job is somewhere", || {
         client.show("LLEN queue:q") == "(integer) 1" || client.show("EXISTS h:1:a:work") == "(integer) 1"

@@ -1,4 +1,4 @@
-//! Leases and delays as workers meet them: jobs come back in time, wherever the server that gave them is by then.
+//! Leases and delays for real workers: jobs come back in time, even after their server was replaced.
 
 use blackbox::replication::{expect_same, follow, redis};
 use blackbox::{Client, Scratch, Server, Signal, check, eventually, text};
@@ -26,7 +26,7 @@ fn a_worker_that_waits_gets_what_a_dead_one_had_and_what_is_due() {
             worker.send("JOB.TAKE w LEASE 60000 WAIT 0 FROM none mail");
             check(&mut client, "JOB.PUT mail text ID b IN 50", "\"b\"");
             expect_job(&mut worker, "b", 1);
-            // What is not soon.
+            // A delayed job that is not due soon.
             worker.send("JOB.TAKE w LEASE 60000 WAIT 0 FROM mail");
             check(&mut client, "JOB.PUT mail text ID c IN 2500", "\"c\"");
             expect_job(&mut worker, "c", 1);
@@ -36,7 +36,8 @@ fn a_worker_that_waits_gets_what_a_dead_one_had_and_what_is_due() {
     }
 }
 
-/// A lease begins when it is given, also behind a slow command of the same turn, and if a slow transaction serves who waits.
+/// A lease begins when it is given, even behind a slow command of the same turn, and even if a slow transaction
+/// serves the waiting worker.
 #[test]
 fn leases_begin_when_they_are_given() {
     let server = Server::start(1, "auto", &["--enable-debug-command", "yes"]);
@@ -81,7 +82,7 @@ fn a_job_of_a_client_that_is_gone_goes_back() {
         client.send("LPUSH mail '{\"id\":\"a\"}'");
         drop(worker);
         assert_eq!(client.receive().to_string(), "(integer) 1");
-        // It has got it, and then nobody says that it is done; or it has not, and it is there.
+        // Either the worker got the job and never ends it, or the job is still in the list.
         eventually("it is somewhere", || {
             ["LLEN mail", "ZCARD {mail}:jobs:active"].iter().any(|line| client.show(line) == "(integer) 1")
         });
@@ -208,7 +209,7 @@ fn who_waits_for_a_limited_queue_gets_a_job_when_it_opens() {
             expect_any(&mut worker);
             popper.send("BRPOP mail 0");
             assert!(popper.receive().to_string().contains("\"d\""));
-            // What opens later than soon.
+            // A limit that opens later than soon.
             check(&mut client, "QUEUE LIMIT mail RATE 2 PER 2500", "OK");
             worker.send("JOB.TAKE w LEASE 60000 WAIT 0 FROM mail");
             expect_any(&mut worker);

@@ -1,5 +1,5 @@
-//! The journal as users see it: what is acknowledged is there after kill -9, it is turned on and off while the server runs, and WAITAOF
-//! waits for the disk and for nothing else.
+//! The journal as users see it: acknowledged writes are there after kill -9, the journal is turned on and off while
+//! the server runs, and WAITAOF waits for the disk and for nothing else.
 
 use std::fs;
 
@@ -50,7 +50,7 @@ fn what_is_acknowledged_survives_the_process() {
                 check(&mut client, "BGREWRITEAOF", "Background append only file rewriting started");
                 eventually_rewritten(&mut client);
             }
-            // It waits for the disk, and so for more than the process.
+            // WAITAOF waits for the disk, so the write even survives a crash of the machine.
             check(&mut client, "WAITAOF 1 0 0", "1) (integer) 1\n2) (integer) 0");
             kill(server);
         }
@@ -120,7 +120,7 @@ fn waitaof_waits_for_the_disk() {
     check(&mut client, "WAITAOF 1 0 0", "QUEUED");
     let [set, waited] = ["OK", &not_yet.replace('\n', "\n   ")];
     check(&mut client, "EXEC", &format!("1) {set}\n2) {waited}"));
-    // What came before it in a transaction is not torn off by it.
+    // It does not separate the commands before it from its transaction.
     for (line, reply) in [("MULTI", "OK"), ("SET b 1", "QUEUED"), ("WAITAOF 0 0 0", "QUEUED")] {
         check(&mut client, line, reply);
     }
@@ -142,7 +142,7 @@ fn waitaof_waits_for_the_disk() {
     let error = "(error) ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
     check(&mut client, "WAITAOF 1 0 0", error);
     eventually("it has ended", || server.log().contains("the journal is closed"));
-    // A journal that ends before it has a base has kept nothing, and whoever waits for it hears so.
+    // A journal that ends before it has a base has kept nothing, and waiting clients get an error.
     let mut other = server.client();
     for _ in 0..5 {
         check(&mut client, "CONFIG SET appendonly yes", "OK");

@@ -1,4 +1,4 @@
-//! What a client may not do, and what bounds the memory of those who try.
+//! The limits of clients: the commands that they may not run, and the bounds of the memory that they can fill.
 
 use std::io::Write;
 use std::net::UdpSocket;
@@ -27,7 +27,7 @@ fn without_the_password_there_is_little_to_do() {
     check(client, "RESET", "RESET");
     check(client, "GET a", "(error) NOAUTH Authentication required.");
     assert!(matches!(client.call("HELLO 3 AUTH default secret"), Value::Map(_)));
-    // What follows AUTH in the same packet is for an authenticated client.
+    // A request that follows AUTH in the same packet is that of an authenticated client.
     let other = &mut server.client();
     let large = "x".repeat(100_000);
     let mut bytes = Vec::new();

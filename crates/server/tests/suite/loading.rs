@@ -1,4 +1,4 @@
-//! What a server answers while it loads its snapshot, and that it has all of it afterwards or nothing.
+//! A server answers while it loads its snapshot, and has all of it afterwards or nothing.
 //!
 //! The snapshot is a pipe, which ends when the test says so.
 
@@ -11,7 +11,7 @@ use blackbox::{
 };
 use ds::random::Random;
 
-/// What both are asked.
+/// The requests that both servers get.
 const ASKED: &str = "PING; ECHO a; GET a; SELECT 1; DBSIZE; NOTHING; GET; MULTI; SET a b; PING; EXEC; MULTI; \
     SELECT 0; EXEC; WATCH a; UNWATCH; EVAL 'return 1' 0; SCRIPT EXISTS a; FUNCTION LIST; \
     FUNCTION STATS; SAVE; BGSAVE; FLUSHALL; CONFIG GET maxmemory; CONFIG RESETSTAT; \
@@ -186,7 +186,7 @@ fn damage_is_found_and_its_place_is_named() {
                 assert!(log.contains("dump.rdb: ") && log.contains(" at offset "), "{at}: {log}");
             }
             Err(error) => panic!("{error}"),
-            // A checksum that is zero is none.
+            // A checksum of zero means that there is no checksum.
             Ok(_) => panic!("{at}: it starts"),
         }
     }

@@ -1,5 +1,6 @@
-//! The running server from outside, in one program: files of tests wait for their servers at the same time, and one program is
-//! linked rather than one for each file. What looks at its own process, or changes the limits of it, has a program of its own.
+//! The running server from outside, in one program: files of tests wait for their servers at the same time, and one
+//! program is linked rather than one for each file. A test that looks at its own process, or changes the process'
+//! limits, has a program of its own.
 
 mod append_only;
 mod background_saves;

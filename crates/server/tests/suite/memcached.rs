@@ -1,4 +1,5 @@
-//! Clients of memcached's protocol beside those of Redis': limits, passwords, administration, and how the server shows them.
+//! Clients of memcached's protocol beside those of Redis': limits, passwords, administration, and their place in
+//! INFO.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,7 +18,7 @@ impl<S: Read + Write> Client<S> {
         self.0.write_all(requests.as_bytes()).expect("the connection is open");
     }
 
-    /// What comes until it ends with `end`; less if the connection ends.
+    /// The answer up to `end`; less if the connection ends.
     #[track_caller]
     fn receive_to(&mut self, end: &str) -> String {
         let (mut received, mut byte) = (Vec::new(), [0]);
@@ -41,7 +42,7 @@ fn connect(port: u16) -> Client<TcpStream> {
     Client(stream)
 }
 
-/// A server with so many threads and a port for memcached's clients.
+/// Starts a server with this many threads and a port for memcached's clients.
 fn start(threads: usize, io: &str, more: &[&str]) -> (Server, u16) {
     let port = free_port().expect("some port is free");
     let server = Server::start(threads, io, &[&["--memcached-port", &port.to_string()], more].concat());
@@ -168,10 +169,10 @@ fn a_lower_limit_takes_nothing_away() {
     };
     // Other things than items count as well.
     assert!(evicted(redis) < 100);
-    // What comes takes the place of others.
+    // New items take the place of others.
     (0..5).for_each(|part| store(client, &format!("b{part}:"), 1000));
     assert!((2500..7500).contains(&evicted(redis)), "{}", evicted(redis));
-    // By Redis' command the limit holds at once.
+    // With Redis' command the limit takes effect at once.
     check(redis, "CONFIG SET maxmemory 10485761", "OK");
     eventually("there is room", || redis.show("DBSIZE").len() < "(integer) 10000".len());
 }
@@ -215,7 +216,7 @@ fn where_there_are_users_a_client_says_who_it_is() {
     assert_eq!(redis.show("EXISTS a"), "(integer) 0");
     client.check("get t:k\r\nget k\r\n", "END\r\nSERVER_ERROR NOPERM No permissions to access a key\r\n");
     early.check("get k\r\n", "END\r\n");
-    // And as the same user there may be only so many.
+    // The limit of clients per user applies, too.
     assert_eq!(redis.show("CONFIG SET maxclients-per-user 1"), "OK");
     let mut second = connect(port);
     let too_many = "CLIENT_ERROR ERR max number of clients of this user reached\r\n";

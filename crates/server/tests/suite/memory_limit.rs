@@ -1,4 +1,5 @@
-//! `maxmemory` and `maxmemory-clients`: what is evicted and what never is, who hears of it, and that the limits hold.
+//! `maxmemory` and `maxmemory-clients`: which keys and clients are evicted and which never are, which clients are
+//! told, and that the limits hold.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -17,7 +18,7 @@ const POLICIES: [&str; 7] = [
     "volatile-random",
     "volatile-ttl",
 ];
-/// What the question how much is used takes itself.
+/// The memory that reading the figure takes itself.
 const SLACK: u64 = 64 * 1024;
 /// Requests that are sent at once.
 const PIPELINE: usize = 200;
@@ -41,7 +42,7 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// What counts against the limit.
+/// The bytes that count against the limit.
 fn used(client: &mut Client) -> u64 {
     let memory = blackbox::text(&client.call("INFO memory"));
     let field = |name: &str| -> u64 {
@@ -84,13 +85,13 @@ fn every_policy_evicts_what_it_may_and_no_more_than_it_must() {
                 .flat_map(|number| [words(&format!("SET p{number} {value}")), expiring(number)])
                 .collect();
             assert!(call_all(client, &fill).iter().all(|reply| reply.to_string() == "OK"));
-            // Most of what expires has to go.
+            // The limit requires that most of the keys that expire are evicted.
             let limit = empty + (used(client) - empty) * 6 / 10;
             let evicted = number(client, "stats", "evicted_keys");
             check(client, &format!("CONFIG SET maxmemory {limit}"), "OK");
             eventually("there is room", || used(client) <= limit + SLACK);
             check(client, "CONFIG SET maxmemory 0", "OK");
-            // All threads have answered: none of them goes on.
+            // All threads have answered, so no thread evicts any more.
             client.call("CLIENT LIST");
             let persistent = exist(client, (0..COUNT).map(|number| format!("p{number}")));
             let volatile = exist(client, (0..COUNT).map(|number| format!("v{number}")));
@@ -163,7 +164,7 @@ fn whoever_cares_for_a_key_hears_that_it_was_evicted() {
         check(watcher, "SET a 1", "QUEUED");
         check(watcher, "EXEC", "(nil)");
         assert_eq!(number(client, "stats", "evicted_keys"), 1);
-        // Who waits is served as ever.
+        // A waiting client is served as usual.
         watcher.send("BLPOP list 0");
         eventually("it waits", || client.info("clients", "blocked_clients") == "1");
         check(client, "RPUSH list v", "(integer) 1");
@@ -182,7 +183,7 @@ fn without_a_key_to_evict_writes_are_refused_at_once() {
     let refused: Vec<_> = (0..2000).map(|_| words("SET a b")).collect();
     let started = Instant::now();
     let replies = call_all(client, &refused);
-    // One is served if another thread is where there might be something.
+    // A request is served if another thread is looking where there might be a key to evict.
     let refused_count = replies.iter().filter(|reply| reply.to_string().contains("OOM")).count();
     assert!(refused_count > 1000, "{refused_count}");
     // To look at all keys again and again would take minutes.
@@ -269,7 +270,7 @@ fn a_large_value_is_freed_in_slices_and_counts() {
         .collect();
     call_all(client, &adds);
     let before = used(client);
-    // One key has to go, and it is enough: nothing that comes meanwhile goes as well.
+    // Evicting one key is enough: a key that is written meanwhile must stay.
     check(client, &format!("CONFIG SET maxmemory {}", before - 1000), "OK");
     eventually("gone", || client.show("EXISTS large") == "(integer) 0");
     check(client, "SET small x", "OK");
@@ -329,7 +330,7 @@ fn the_largest_clients_go_when_all_are_too_large() {
         let list = blackbox::text(&client.call("CLIENT LIST"));
         let sizes = list.split(' ').filter_map(|field| field.strip_prefix("tot-mem="));
         let total: u64 = sizes.map(|bytes| bytes.parse::<u64>().unwrap()).sum();
-        // Without a limit each thread adds its clients up once a second.
+        // Without a limit, each thread sums up its clients once a second.
         eventually("all threads know", || {
             number(client, "memory", "mem_clients_normal") > total - (64 << 10)
         });
@@ -344,8 +345,8 @@ fn the_largest_clients_go_when_all_are_too_large() {
     });
 }
 
-/// What it cannot know is how well the allocator fills its pages: some bytes of each record. Besides, the kernel may take pages of
-/// an idle process away.
+/// Darter cannot know how well the allocator fills its pages: some bytes of each record. Besides, the kernel may take
+/// pages of an idle process away.
 #[test]
 fn what_is_reported_is_what_the_process_grew_by() {
     const COUNT: u64 = 400_000;
@@ -392,7 +393,7 @@ fn a_replica_evicts_only_if_it_is_asked_to() {
     eventually("there is room", || used(reader) <= limit + SLACK);
     let evicted = number(reader, "stats", "evicted_keys");
     assert!((500..2000).contains(&evicted), "{evicted}");
-    // It goes on to follow, and keeps below its limit.
+    // The replica still follows, and stays below its limit.
     call_all(client, &fill);
     check(client, "SET last one", "OK");
     eventually("the stream has come", || {

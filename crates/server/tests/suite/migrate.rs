@@ -52,7 +52,7 @@ fn keys_of_every_type_go_to_another_server_and_come_back() {
     }
 }
 
-/// What `XINFO GROUPS` of the group in [`KEYS`] shows.
+/// The reply of `XINFO GROUPS` about the group in [`KEYS`].
 fn ours_groups(darter: &Server) -> String {
     let client = &mut darter.client();
     client.call("XADD groups 1-1 f v");
@@ -76,7 +76,7 @@ fn options_are_minded() {
     check(ours, &format!("MIGRATE 127.0.0.1 {port} k 0 1000 COPY REPLACE"), "OK");
     check(ours, "GET k", "\"new\"");
     check(theirs, "GET k", "\"new\"");
-    // Of several keys those go that can.
+    // With several keys, those that the target accepts are moved.
     check(ours, "MSET k again l text", "OK");
     check(ours, &format!("MIGRATE 127.0.0.1 {port} \"\" 0 1000 KEYS k l"), busy);
     check(ours, "EXISTS k", "(integer) 1");
@@ -178,7 +178,7 @@ fn others_are_served_meanwhile_and_what_they_change_is_sent_again() {
     for expected in ["[SELECT 0]", "[RESTORE a 0", "[RESTORE b 0", "[RESTORE c 0"] {
         expect_request(&mut first, expected);
     }
-    // The keys are held by nobody.
+    // The keys are not held meanwhile.
     check(other, "APPEND a x", "(integer) 2");
     check(other, "DEL b", "(integer) 1");
     first.stream().write_all(b"+OK\r\n+OK\r\n+OK\r\n+OK\r\n").expect("it listens");
@@ -209,7 +209,7 @@ fn the_keys_of_a_client_that_is_gone_stay() {
     check(other, "GET a", "\"1\"");
 }
 
-/// Reads a request, of which this is the beginning: words in brackets.
+/// Reads a request, shown as words in brackets, which must begin with `beginning`.
 #[track_caller]
 fn expect_request(target: &mut Client, beginning: &str) {
     let resp::Value::Array(words) = target.receive() else { panic!("no request") };

@@ -1,4 +1,4 @@
-//! Connections go from thread to thread while their clients use them, and nobody notices.
+//! Connections move from thread to thread while their clients use them, without a visible effect.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,12 +15,12 @@ fn on_each_driver(test: impl Fn(&Server)) {
     }
 }
 
-/// Has a client go to that thread, if it can.
+/// Moves a client to a thread, if possible.
 fn send_to(mover: &mut Client, id: i64, thread: usize) -> bool {
     mover.show(&format!("DEBUG MOVE-CLIENT {id} {thread}")) == "OK"
 }
 
-/// Has a client go to each thread, one after the other, whether it can or not.
+/// Tries to move a client to each thread, one after the other.
 fn send_around(mover: &mut Client, id: i64) {
     for thread in 0..THREADS {
         send_to(mover, id, thread);
@@ -68,13 +68,13 @@ fn moved(client: &mut Client) -> u64 {
 /// Brings another client to that thread.
 fn place(mover: &mut Client, client: &mut Client, thread: usize) {
     let before = moved(mover);
-    // It may be there.
+    // The client may be on this thread already.
     if send_to(mover, client.id(), thread) {
         await_moves(mover, before + 1);
     }
 }
 
-/// Waits until connections have moved so many times.
+/// Waits until connections have moved `count` times.
 fn await_moves(client: &mut Client, count: u64) {
     eventually("the connection moves", || moved(client) >= count);
 }
@@ -189,7 +189,7 @@ fn who_waits_keeps_its_turn_and_its_timeout() {
         blocked(&mut mover, "1");
         send_around(&mut mover, id);
         assert_eq!(first.receive(), Value::NullArray);
-        // So is what ends it otherwise.
+        // Another reply that ends the wait arrives, too.
         first.send("BLPOP queue 0");
         blocked(&mut mover, "1");
         send_around(&mut mover, id);
@@ -320,7 +320,7 @@ fn who_does_not_read_stays_where_it_is() {
         }
         let before = moved(&mut mover);
         send_around(&mut mover, id);
-        // It may take as long as it wants: longer than a move may.
+        // The client may pause for longer than a move may take.
         std::thread::sleep(Duration::from_millis(300));
         for _ in 0..30 {
             assert_eq!(text(&client.receive()).len(), 1 << 20);

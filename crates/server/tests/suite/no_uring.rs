@@ -1,4 +1,4 @@
-//! Where io_uring is forbidden: another driver, or a sentence that says so.
+//! On a system that forbids io_uring, the server uses another driver, or reports an error that says so.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn start(errno: i32, io: &'static str) -> Result<Server, StartError> {
     )
     .and_then(TryInto::try_into)
     .expect("a filter");
-    // The filter is of this thread and of what it starts.
+    // The filter applies to this thread and to its children.
     let forbidden = std::thread::spawn(move || {
         apply_filter(&filter).expect("filters may be set");
         Server::darter(&["--proactor-threads=2", "--io", io])

@@ -1,5 +1,6 @@
-//! What does not count against `maxmemory`: what the server itself needs, and what grows because keys are evicted. Each
-//! test fills a server nearly to its limit, and makes such memory grow beyond it. `DARTER_SCALE` makes that more.
+//! Memory that does not count against `maxmemory`: the server's own needs, and memory that grows because keys are
+//! evicted. Each test fills a server nearly to its limit, and makes such memory grow beyond it. `DARTER_SCALE` makes
+//! that more.
 
 use blackbox::replication::{follow, is_up};
 use blackbox::{Client, Server, Signal, check, eventually, scale};
@@ -13,9 +14,9 @@ const VALUE_BYTES: usize = 10 * KIB;
 const PIPELINE: usize = 10;
 /// Values that change all the time, and how large they are.
 const HOT_BYTES: usize = 100 * KIB;
-/// What is left below the limit. Input counts, as in Redis: a buffer may be twice as large as what a client has sent, there
-/// are three clients, and each of two threads keeps a MiB for the next one. So does the value of each, and as much again
-/// as arguments that wait, and as what is replaced but not yet freed.
+/// The room below the limit. Input counts, as in Redis: a buffer may be twice as large as what a client has sent,
+/// there are three clients, and each of two threads keeps a MiB for the next one. So does the value of each, and as
+/// much again as arguments that wait, and as what is replaced but not yet freed.
 const ROOM_BYTES: u64 = 3 * (2 * PIPELINE + 3) as u64 * HOT_BYTES as u64 + (2 << 20);
 
 fn number(client: &mut Client, section: &str, field: &str) -> u64 {
@@ -26,7 +27,7 @@ fn memory(client: &mut Client, field: &str) -> u64 {
     number(client, "memory", field)
 }
 
-/// What counts against `maxmemory`.
+/// The bytes that count against `maxmemory`.
 fn counted(client: &mut Client) -> u64 {
     let text = blackbox::text(&client.call("INFO memory"));
     let field = |name: &str| -> u64 {
@@ -100,7 +101,7 @@ fn what_a_stopped_replica_lacks() {
         assert_eq!(memory(client, "mem_replication_backlog"), 1 << 20, "{policy}");
         assert!(memory(client, "mem_not_counted_for_evict") >= waiting, "{policy}");
         replica.signal(Signal::CONT);
-        // What it has is dropped when the stream goes on.
+        // The bytes kept for the replica are dropped when the stream goes on.
         eventually("it has everything", || {
             refused(client, [set("hot0".to_owned(), HOT_BYTES)]) == 0
                 && memory(client, "mem_clients_slaves") < 3 << 20
@@ -182,7 +183,7 @@ fn who_reads_no_news_is_disconnected() {
     }
     assert_eq!(client.info("clients", "tracking_clients"), "0");
     assert!(server.log_end().contains("it exceeds client-output-buffer-limit"));
-    // One that reads is sent as much as there is.
+    // A client that reads gets all news.
     let mut reader = told_of_all(&server, "prefixes", &keys);
     for key in &keys {
         check(client, &format!("SET {key} v"), "OK");

@@ -1,4 +1,4 @@
-//! Starts the real binary: command line, configuration, statistics, and how it stops.
+//! Starts the real binary: command line, configuration, statistics, and the end of the process.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -82,7 +82,7 @@ fn a_server_can_follow_one_that_was_just_killed() {
         let port = server.port().to_string();
         server.signal(Signal::KILL);
         server.wait();
-        // It gets as far as the socket, which comes after the port.
+        // The server must get past the port, which it opens before the socket.
         check_refused(
             &["--bind", "127.0.0.1", "--port", &port, "--unixsocket", "/nonexistent/socket"],
             "cannot listen on /nonexistent/socket: No such file or directory (os error 2)",
@@ -118,7 +118,7 @@ fn a_place_for_the_socket_that_does_not_do_is_named() {
     let server = Server::start(1, "auto", &["--unixsocket", &live]);
     check(&[], &live, "another process uses this socket");
     assert_eq!(ask(&mut server.client(), &["PING"]), "+PONG");
-    // Who owns a directory may still not write to it, unless he may do everything.
+    // The owner of a directory may lack the permission to write to it, unless the process has that capability.
     let (folder, path) = (scratch.path("folder"), scratch.path("folder/socket"));
     std::fs::create_dir(&folder).unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o555)).unwrap();

@@ -1,4 +1,4 @@
-//! What a client tells itself: messages that it publishes on its own channels, and changes of keys that it tracks. Each
+//! Messages that a client causes for itself: it publishes on its own channels, or changes keys that it tracks. Each
 //! comes right after the reply to the command that caused it, and before the reply to the next one of the pipeline.
 
 use blackbox::{Client, Server, check, on_each_server, text};
@@ -54,7 +54,7 @@ fn messages_to_oneself_keep_their_place() {
             &["SUBSCRIBE c", "MULTI", "PUBLISH c 1", "GET x", "EXEC", "GET y", "UNSUBSCRIBE"],
             ">[subscribe c 1], OK, QUEUED, QUEUED, [1 nil], >[message c 1], nil, >[unsubscribe c 0]",
         ),
-        // It was subscribed when it published.
+        // The client was subscribed when it published.
         (
             &["MULTI", "SUBSCRIBE c", "PUBLISH c m", "UNSUBSCRIBE c", "EXEC", "GET x"],
             "OK, QUEUED, QUEUED, QUEUED, [>[subscribe c 1] 1 >[unsubscribe c 0]], >[message c m], nil",

@@ -1,5 +1,5 @@
-//! Snapshots in Darter's own format: what is saved is there after a restart, whatever the number of threads, and what is damaged or
-//! missing is named.
+//! Snapshots in Darter's own format: saved data is there after a restart with any number of threads, and damaged or
+//! missing files are named.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use ds::random::Random;
 const LIBRARY: &str = "#!lua name=lib\\nredis.register_function('answer', function() return 42 end)";
 const SHUTDOWN: &str = "SHUTDOWN SAVE";
 
-/// A server of so many threads with its snapshot in `scratch`, which must exist for as long.
+/// Starts a server with this many threads and its snapshot in `scratch`, which must outlive the server.
 fn start(scratch: &Scratch, threads: usize, more: &[&str]) -> Server {
     let directory = scratch.path("");
     let own = ["--dir", &directory, "--dbfilename", "dump.rdb", "--snapshot-format", "darter"];
@@ -39,7 +39,7 @@ fn fill(client: &mut Client) {
     check(client, &format!("FUNCTION LOAD REPLACE \"{LIBRARY}\""), "\"lib\"");
 }
 
-/// All that there is.
+/// All data of the server.
 fn state(client: &mut Client) -> Vec<String> {
     check(client, "FCALL answer 0", "(integer) 42");
     let mut state = vec![client.show("DEBUG DIGEST"), client.show("FUNCTION LIST WITHCODE")];
@@ -100,7 +100,7 @@ fn what_is_saved_is_there_whatever_the_number_of_threads() {
         let mains: Vec<String> = (0..threads).map(|number| format!("dump.rdb.#.{number:04}")).collect();
         assert!(names[0] == "dump.rdb" && names[1..].starts_with(&mains), "{names:?}");
         assert!(fs::read(scratch.path("dump.rdb")).unwrap().starts_with(b"DARTER-SNAPSHOT 1\n"));
-        // It saves in its own way what was saved in the other one.
+        // A server with the other format loads this one and saves in its own.
         let server = start(&scratch, others, &["--snapshot-format", "rdb"]);
         let mut client = server.client();
         assert_eq!(state(&mut client), saved, "{command}");
@@ -187,7 +187,7 @@ fn a_server_killed_while_it_saves_leaves_a_whole_snapshot() {
         };
         let (before, enough) = (manifest(), bytes() + random.below(round * 10_000 * 220));
         client.send(if round % 2 == 0 { "SAVE" } else { "BGSAVE" });
-        // It ends at the latest when the save does.
+        // The loop ends at the latest with the save.
         while manifest() == before {
             if bytes() > enough {
                 killed_count += 1;
@@ -206,7 +206,7 @@ fn a_server_killed_while_it_saves_leaves_a_whole_snapshot() {
     assert!(killed_count > 0);
 }
 
-/// What the server says that does not start with the files as they are.
+/// The error of a server that does not start with the files as they are.
 fn refused(scratch: &Scratch) -> String {
     match Server::darter(&["--dir", &scratch.path(""), "--dbfilename", "dump.rdb", "--proactor-threads=3"]) {
         Err(StartError::Failed { log, .. }) => log,
@@ -248,7 +248,7 @@ fn damage_is_found_and_its_place_is_named() {
         names.iter().find(|path| path.to_string_lossy().ends_with(&format!(".{number:04}"))).unwrap()
     };
     let first = fs::read(part(0)).unwrap();
-    // Another part in its place, and none.
+    // Another part in its place, and a missing part.
     fs::copy(part(1), part(0)).unwrap();
     let log = refused(&scratch);
     assert!(

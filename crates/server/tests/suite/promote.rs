@@ -1,4 +1,4 @@
-//! Jobs of Sidekiq's that are due join their queues by themselves: in time, over shards, and on one server only.
+//! Due jobs of Sidekiq join their queues without a poller: in time, across shards, and on one server only.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ fn job(jid: &str, queue: &str) -> String {
     format!(r#"{{"class":"A","args":[],"jid":"{jid}","queue":"{queue}"}}"#)
 }
 
-/// Seconds since 1970, as Sidekiq writes them, so many ms from now.
+/// The time `ms` from now in seconds since 1970, as Sidekiq writes it.
 fn seconds_in(ms: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
     format!("{:.4}", (now + Duration::from_millis(ms)).as_secs_f64())
@@ -58,7 +58,7 @@ fn it_is_turned_on_and_off_while_the_server_runs() {
     check(&mut client, "LLEN app:queue:q", "(integer) 1");
 }
 
-/// As QUEUE PROMOTE says what `promote sidekiq` does.
+/// The rule of `promote sidekiq` as a QUEUE PROMOTE command.
 const LIKE_SIDEKIQ: &str = "QUEUE PROMOTE mine FROM later TO queue:{$.queue} SADD queues STAMP enqueued_at";
 
 #[test]
@@ -91,7 +91,7 @@ fn survive_crashes(set: &str, promoting: &[&str], begin: &str) {
         client.receive();
     }
     let exists = format!("EXISTS {set}");
-    // What is said survives the crash.
+    // The rule that `begin` states survives the crash.
     client.send(begin);
     client.receive();
     let mut unfinished = 0;

@@ -1,4 +1,4 @@
-//! Publishing, over all threads.
+//! Publishing across all threads.
 
 use std::io::Write;
 
@@ -251,7 +251,7 @@ fn events_come_in_the_order_of_the_changes() {
         let mut subscribers = [server.client(), server.client()];
         subscribers[0].call("PSUBSCRIBE __keyspace@0__:k");
         subscribers[1].call("PSUBSCRIBE __keyevent@0__:*");
-        // Whoever finds no key makes one, and whoever finds one deletes it, whatever the thread.
+        // Each client makes the key if it does not exist and deletes it if it does, on whichever thread.
         let count = 500;
         for client in &mut clients {
             let bytes = "SET k v NX\r\nDEL k\r\n".repeat(count);
@@ -279,7 +279,7 @@ fn events_come_while_any_shard_is_held() {
         client.call("HELLO 3");
         client.call(&format!("SUBSCRIBE __keyspace@0__:own{number}"));
     }
-    // As if all channels of events were one key.
+    // Hold the shard of `{__key}`, where all channels of events would be if one key placed them.
     server.client().send("EVAL \"while true do end\" 1 {__key}a");
     eventually("the script is slow", || {
         clients.iter_mut().any(|client| client.show("GET {__key}b").contains("BUSY"))
@@ -360,7 +360,7 @@ fn resp3_subscribers_run_commands_between_messages() {
         // Its own messages come after the reply.
         check(client, "PUBLISH news own", "(integer) 1");
         expect(client, &["message", "news", "own"]);
-        // It blocks, gets a message meanwhile, and is served.
+        // The client blocks, gets a message meanwhile, and is served.
         client.send("BLPOP list 0");
         check(publisher, "PUBLISH news x", "(integer) 1");
         expect(client, &["message", "news", "x"]);

@@ -1,4 +1,4 @@
-//! Searching and changing a deep queue while others push and pop: what a client is told, and in which order.
+//! Searching and changing a deep queue while other clients push and pop: the replies, and their order.
 
 use blackbox::{Client, Server, eventually, text};
 use resp::Value;
@@ -60,7 +60,7 @@ fn others_are_served_while_a_queue_is_searched() {
     let (mut client, mut other) = (server.client(), server.client());
     fill(&mut client);
     client.send("QUEUE REMOVE q TEXT mail:");
-    // What was removed so far is seen by others, and there comes more.
+    // Other clients see the removals so far, and more follow.
     let mut lengths = Vec::new();
     loop {
         let Value::Int(len) = other.call("LLEN q") else { panic!("no number") };

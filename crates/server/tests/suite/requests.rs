@@ -1,5 +1,5 @@
-//! Requests that are none, or too large, or never finished: the error that Redis gives, the end of the connection
-//! where Redis ends it, and nobody else disturbed.
+//! Input that is not a request, or is too large, or never finished: the client gets Redis' error, the connection ends
+//! where Redis ends it, and other clients are not disturbed.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -92,7 +92,7 @@ fn lines_that_are_none() {
                 true,
             );
         }
-        // What stands where a line end belongs is skipped unseen.
+        // Any bytes in the place of a line end are skipped unchecked.
         check_bytes(server, b"*1\r\n$4\r\nPINGxx*1\rx$4\rxPINGxx\n\nPING\nPING\r\n", &["PONG"; 4], false);
         witness.look();
     });

@@ -1,5 +1,4 @@
-//! Connections that are reset, whatever they were doing: nothing of them stays behind, nothing is lost, and the others
-//! are served.
+//! Connections that are reset in any state: no trace of them stays, no data is lost, and other clients are served.
 
 use blackbox::{Client, Server, Witness, check, eventually, text};
 use resp::Value;
@@ -65,7 +64,7 @@ fn while_they_wait() {
             };
             check_state(server, witness, prepare, |witness| is_field(witness, "blocked_clients", CLIENTS));
         }
-        // What is pushed now has nobody to go to.
+        // A client that waited is gone, so an element pushed now stays.
         let (mut pusher, mut waiter) = (server.client(), server.client());
         let id = waiter.id();
         waiter.send("BRPOP k1 k2 0");
@@ -109,7 +108,7 @@ fn in_a_script() {
         caller.send("EVAL \"while true do end\" 1 {k}a");
         eventually("slow", || other.show("GET {k}b").contains("BUSY"));
         caller.reset();
-        // Some are reset who were told that it is busy, some whose command was not looked at.
+        // Reset some clients that got BUSY, and some whose command was not looked at.
         for client in &mut clients {
             client.send("INCR {k}c");
         }
@@ -138,7 +137,7 @@ fn in_the_middle_of_a_large_reply() {
         for client in &mut clients {
             client.send("GET large");
             client.send("GET large");
-            // It has begun.
+            // The reply has begun.
             let mut first = [0];
             std::io::Read::read_exact(client.stream(), &mut first).unwrap();
         }

@@ -1,13 +1,14 @@
-//! What the process takes from the system: freed memory goes back whatever the size of the values was, at once if MEMORY PURGE says so; `maxmemory` holds
-//! for the process, too, with large values; and a request takes what came of it.
+//! The memory that the process takes from the system. Freed memory goes back, for values of any size, at once if
+//! MEMORY PURGE asks for it; `maxmemory` also holds for the process with large values; and a request takes only the
+//! memory of the bytes that have arrived.
 
 use blackbox::{Client, Server, check, eventually};
 use ds::random::Random;
 
 const MIB: u64 = 1 << 20;
-/// What each fill takes.
+/// The bytes of each fill.
 const FILL_BYTES: u64 = 48 * MIB;
-/// What may stay of it: spare slabs, the table of keys, and what belongs to no value.
+/// The memory that may stay after a fill: spare slabs, the table of keys, and memory that belongs to no value.
 const LEFT_BYTES: u64 = 6 * MIB;
 /// Values of small, large and mapped blocks, and the sizes between.
 const SIZES: [u64; 9] = [100, 1_000, 9_000, 20_000, 32_000, 40_000, 100_000, 700_000, 5_000_000];

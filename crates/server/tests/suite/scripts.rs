@@ -1,5 +1,6 @@
-//! Scripts of many clients on more threads than there are cores, beside processes that want the cores, too: none ends half
-//! applied; and what one client does with the script cache, the log and the statistics is no other's trouble.
+//! Scripts of many clients on more threads than there are cores, while other processes compete for the cores. No
+//! script ends half applied, and one client's use of the script cache, the log and the statistics does not disturb
+//! others.
 
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -40,7 +41,7 @@ const RING: &str = "local token = redis.call('RPOP', KEYS[1]) if not token then 
 /// Moves money, and declares nothing.
 const BANK: &str = "redis.call('DECRBY', 'bank:' .. ARGV[1], ARGV[3]) redis.call('INCRBY', 'bank:' .. ARGV[2], ARGV[3]) return 1";
 
-/// What a client sends in one go: the numbers make all clients differ.
+/// The requests that a client sends in one go. The numbers make all clients differ.
 fn requests(client: usize, round: usize) -> Vec<Vec<String>> {
     let words = |line: &[&str]| line.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
     (0..PIPELINE)

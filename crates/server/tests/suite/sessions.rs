@@ -1,4 +1,4 @@
-//! What a connection is and may do: handshake, authentication, CLIENT, limits.
+//! Connections: handshake, authentication, CLIENT, limits.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -242,7 +242,7 @@ fn replies_are_switched_off() {
         client.send("nonsense");
         check(client, "GET a", "\"2\"");
         check(client, "CLIENT REPLY maybe", "(error) ERR syntax error");
-        // What is published comes all the same, and so does what subscribing says.
+        // Published messages, and the confirmations of subscriptions, are not suppressed.
         client.send("HELLO 3");
         client.receive();
         client.send("CLIENT REPLY OFF");

@@ -1,5 +1,5 @@
-//! How a server ends, or does not: signals, `SHUTDOWN`, saves that fail or take long, scripts that are in the way; and what
-//! the log and the service manager hear of it.
+//! The end of a server, and its failures: signals, `SHUTDOWN`, saves that fail or take long, running scripts, and the
+//! reports to the log and the service manager.
 
 use std::fs;
 use std::io::Read;
@@ -22,7 +22,7 @@ fn spoil_saving(scratch: &Scratch, server: &Server) -> String {
     path
 }
 
-/// A pipe there: saving takes until somebody reads it, and fails then.
+/// Puts a pipe in the place of the snapshot: saving waits until the pipe is read, and fails then.
 fn stall_saving(scratch: &Scratch, server: &Server) -> String {
     let path = scratch.path(&format!("temp-{}.rdb", server.process_id()));
     let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo runs");
@@ -129,7 +129,7 @@ fn a_server_that_cannot_save_goes_on_serving() {
     assert_eq!(client.show("GET k"), "\"v\"");
     assert_eq!(client.show("SHUTDOWN"), "(error) ERR Errors trying to SHUTDOWN. Check logs.");
     assert_eq!(client.show("SET k w"), "OK");
-    // Whoever forces it loses what was not saved; whoever repairs it does not.
+    // FORCE loses the data that was not saved. Repairing the folder loses nothing.
     let others = Scratch::new("forced");
     let mut forced = start(&others, &[]);
     spoil_saving(&others, &forced);
@@ -240,14 +240,14 @@ fn the_log_follows_its_path() {
     let server = start(&scratch, &["--logfile", &path, "--enable-debug-command", "yes"]);
     let mut client = server.client();
     let has = |path: &str, line: &str| fs::read_to_string(path).is_ok_and(|text| text.contains(line));
-    // As logrotate does, without a word to the server.
+    // Debian's logrotate does not tell the server.
     fs::rename(&path, &old).unwrap();
     eventually("a new file is there", || fs::exists(&path).unwrap());
     client.show("DEBUG LOG after-rename");
     assert!(
         has(&path, "after-rename") && !has(&old, "after-rename") && has(&old, "Ready to accept connections")
     );
-    // As others do, with one.
+    // Other tools send a signal.
     fs::rename(&path, &old).unwrap();
     server.signal(Signal::HUP);
     eventually("a new file is there", || fs::exists(&path).unwrap());

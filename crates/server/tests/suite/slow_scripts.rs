@@ -1,4 +1,5 @@
-//! Scripts that do not end by themselves, or want too much memory: what the others see, and how such a script ends.
+//! Scripts that do not end by themselves, or want too much memory: the replies to other clients, and the end of the
+//! script.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -11,7 +12,7 @@ const BUSY: &str =
 const LOOP: &str = "EVAL \"while true do pcall(function() while true do end end) end\" 1 {k}a";
 const WRITING_LOOP: &str = "EVAL \"redis.call('set', KEYS[1], 'x') while true do end\" 1 {k}a";
 
-/// Servers on which the script's thread has other clients, and on which it has none.
+/// Servers whose thread of the script has other clients, and servers whose thread has no other clients.
 fn on_each_server(test: impl Fn(&mut Server)) {
     for (threads, io) in [(1, "epoll"), (1, "auto"), (3, "auto")] {
         test(&mut Server::start(threads, io, &["--lua-time-limit", "20", "--requirepass", "p"]));
@@ -38,16 +39,16 @@ fn a_script_that_loops_is_killed() {
         let mut early = client(server);
         check(&mut early, "SET kept here", "OK");
         let (mut caller, mut witness) = start_slow(server, LOOP);
-        // What the caller sends meanwhile waits.
+        // The caller's next request waits.
         caller.send("GET kept");
-        // Those who come now are served, after their password.
+        // Clients that connect now are served, after their password.
         let mut late = server.client();
         check(&mut late, "SCRIPT KILL", "(error) NOAUTH Authentication required.");
         check(&mut late, "SHUTDOWN NOSAVE", "(error) NOAUTH Authentication required.");
         assert!(late.show("HELLO 3 AUTH default p").contains("\"server\""));
         check(&mut late, "MULTI", "OK");
         check(&mut late, "DISCARD", "OK");
-        // Whatever needs the script's shards, or its thread.
+        // Commands that need the script's shards, or its thread, are refused.
         for line in ["MSET {k}b 1 z 2", "EVAL \"return 1\" 1 {k}b", "WATCH {k}b", "FLUSHALL", "CLIENT LIST"] {
             check(&mut late, line, BUSY);
         }
@@ -78,7 +79,7 @@ fn a_script_that_loops_is_killed() {
     });
 }
 
-/// One call of Lua's string functions, which would take longer than anybody waits.
+/// One call of a Lua string function that would take practically forever.
 const BACKTRACKING: &str =
     "EVAL \"return string.find(string.rep('a', 100000), string.rep('a-', 50) .. 'b')\" 1 {k}a";
 
@@ -228,7 +229,7 @@ fn floods_wait_while_a_script_loops() {
         caller.send(LOOP);
         eventually("busy", || witness.show("GET {k}b") == BUSY);
         let before_bytes = server.resident_bytes();
-        // The caller, somebody who does not read what he is told, and one whose request is too long.
+        // The caller, a client that does not read its replies, and one whose request is too long.
         for client in [&mut caller, &mut flooder] {
             client.stream().set_nonblocking(true).unwrap();
             let (chunk, mut sent_bytes) = (b"PING\r\n".repeat(10_000), 0);

@@ -6,7 +6,7 @@ use resp::Value;
 
 const MB: u64 = 1_000_000;
 const MIB: u64 = 1 << 20;
-/// What an empty server may count.
+/// The most bytes that an empty server may count.
 const EMPTY_BYTES_MAX: u64 = 2 * MB;
 
 fn used(client: &mut Client) -> u64 {
@@ -80,7 +80,7 @@ fn a_thread_gives_back_what_it_needed_for_its_clients() {
     eventually("the memory of eight threads", || used(&mut client) < before + 2 * MIB);
 }
 
-/// What the journal in a server's folder takes on the disk.
+/// The space that the journal in a server's folder takes on the disk.
 fn disk_bytes(folder: &str) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let journal = std::path::Path::new(folder).join("appendonlydir");

@@ -1,4 +1,5 @@
-//! Snapshots: what is saved is there after a restart, here and on redis-server, and nothing that goes wrong loses the old one.
+//! Snapshots: saved data is there after a restart, here and on redis-server, and a failure never loses the old
+//! snapshot.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -16,7 +17,7 @@ use resp::Value;
 const DATABASES: [&str; 2] = ["0", "9"];
 const LIBRARY: &str = "#!lua name=lib\\nredis.register_function('answer', function() return 42 end)";
 
-/// A server of so many threads with its snapshot in `scratch`, which must exist for as long.
+/// Starts a server with this many threads and its snapshot in `scratch`, which must outlive the server.
 fn start(scratch: &Scratch, threads: usize, more: &[&str]) -> Server {
     let directory = scratch.path("");
     let options = [&["--dir", &directory, "--dbfilename", "dump.rdb"], more].concat();
@@ -51,7 +52,7 @@ fn fill(client: &mut Client) {
 /// Digest and expiries of all data, and what the digest leaves out.
 fn state(client: &mut Client) -> Vec<String> {
     let mut state = vec![client.show("DEBUG DIGEST"), client.show("FUNCTION LIST WITHCODE")];
-    // It is not just listed.
+    // The function can be called, and is not just listed.
     check(client, "FCALL answer 0", "(integer) 42");
     for db in DATABASES {
         check(client, &format!("SELECT {db}"), "OK");
@@ -133,7 +134,7 @@ fn redis_loads_our_snapshots_and_we_load_theirs() {
     }
 }
 
-/// What newer versions of Redis have encodings for.
+/// Values for which newer versions of Redis have other encodings.
 #[test]
 fn newer_versions_are_written_if_wanted() {
     for (version, saves, active) in
@@ -201,7 +202,7 @@ fn how_much_keys_are_used_is_saved_where_it_counts() {
     }
 }
 
-/// A key whose time is over, a list without elements, and things that nobody knows; no checksum.
+/// The file has a key that has expired, a list without elements, and entries of unknown kinds; it has no checksum.
 #[test]
 fn what_cannot_be_kept_is_left_out() {
     let scratch = Scratch::new("left-out");
@@ -411,7 +412,7 @@ fn a_server_killed_while_it_saves_leaves_a_whole_snapshot() {
         let file_number = || fs::metadata(scratch.path("dump.rdb")).map_or(0, |metadata| metadata.ino());
         let before = file_number();
         client.send(command);
-        // It ends at the latest when the save does: then the file has its name.
+        // The loop ends at the latest with the save, when the file gets its final name.
         while file_number() == before {
             if fs::metadata(&temporary).is_ok_and(|metadata| metadata.len() > enough) {
                 killed_count += 1;
@@ -498,7 +499,7 @@ fn debug_reload_gives_back_the_same_data() {
     assert_eq!(state(&mut client), before);
     check(&mut other, "MULTI", "OK");
     check(&mut other, "EXEC", "(nil)");
-    // Somebody who waits for a key that comes with the file is served.
+    // A client that waits for a key is served when the key comes with the file.
     check(&mut client, "RPUSH queue job", "(integer) 1");
     check(&mut client, "SAVE", "OK");
     check(&mut client, "FLUSHALL", "OK");

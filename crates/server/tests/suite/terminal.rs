@@ -1,4 +1,4 @@
-//! `darter --queues`: the queues of a running server on the terminal.
+//! `darter --queues` shows the queues of a running server on the terminal.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

@@ -1,9 +1,9 @@
-//! Clients that cache keys hear of their changes, over all threads.
+//! Clients that cache keys are told of changes by clients on all threads.
 
 use blackbox::{Client, check, eventually, on_each_server, text};
 use resp::Value;
 
-/// What a client is told next: the words of a push or of a message, keys in brackets.
+/// The next message to a client: the words of a push or of a message, keys in brackets.
 #[track_caller]
 fn told(client: &mut Client) -> String {
     let value = client.receive();
@@ -51,7 +51,7 @@ fn readers_are_told_of_the_first_change() {
         check(reader, "GET k0", "\"3\"");
         check(writer, "DEL k0", "(integer) 1");
         assert_eq!(told(reader), "invalidate [k0]");
-        // What is written was not read, and what a script reads was.
+        // A write is not a read, but a script's read is one.
         check(reader, "SET written 1", "OK");
         check(writer, "SET written 2", "OK");
         silent(reader);
@@ -125,7 +125,8 @@ fn broadcasts_follow_prefixes() {
     on_each_server(|server| {
         let (reader, writer) = (&mut resp3(server), &mut server.client());
         check(reader, "CLIENT TRACKING ON BCAST PREFIX user: PREFIX job: NOLOOP", "OK");
-        // One after the other: commands that run on several threads are told of as each thread's turn ends, which may be after the reply.
+        // Write one key after the other: for a command on several threads, messages are sent as each thread's turn
+        // ends, which may be after the reply.
         writer.call("SET user:1 a");
         assert_eq!(told(reader), "invalidate [user:1]");
         writer.call("SET other a");

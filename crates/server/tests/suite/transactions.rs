@@ -6,7 +6,7 @@ use resp::Value;
 /// More than the machine has processors.
 const THREADS: usize = 9;
 
-/// What EXEC replies to these commands.
+/// The replies of EXEC to these commands.
 fn exec(client: &mut Client, lines: &[&str]) -> Vec<Value> {
     check(client, "MULTI", "OK");
     lines.iter().for_each(|line| check(client, line, "QUEUED"));
@@ -31,7 +31,7 @@ fn clients_on_all_threads_are_killed_by_a_transaction() {
         }
     }
     eventually("they wait", || client.info("clients", "blocked_clients") == THREADS.to_string());
-    // As Sentinel sends it; there is no file to be rewritten.
+    // Sentinel sends this transaction. Here is no file to be rewritten.
     let replies =
         exec(client, &["CONFIG REWRITE", "CLIENT KILL TYPE normal", "CLIENT KILL TYPE pubsub", "PING"]);
     let normal = format!("(integer) {}", 2 * THREADS);
@@ -47,7 +47,7 @@ fn swapping_in_what_has_expired_is_no_change() {
     on_each_server(|server| {
         let (client, other) = (&mut server.client(), &mut server.client());
         check(client, "DEBUG SET-ACTIVE-EXPIRE 0", "OK");
-        // What the databases have, and whether the transaction runs after they were swapped.
+        // The keys of both databases, and whether the transaction runs after they were swapped.
         for (here, there, runs) in
             [("", "PX 1", true), ("PX 1", "PX 1", true), ("PX 1", "", false), ("", "", false)]
         {
@@ -81,7 +81,7 @@ fn a_scan_removes_what_has_expired() {
         check(client, "DBSIZE", "(integer) 3");
         check(client, "SCAN 0 MATCH a COUNT 1000", "1) \"0\"\n2) (empty array)");
         check(client, "DBSIZE", "(integer) 2");
-        // Of whatever type.
+        // An expired key of another type is removed, too.
         check(client, "SCAN 0 TYPE list COUNT 1000", "1) \"0\"\n2) (empty array)");
         check(client, "DBSIZE", "(integer) 1");
         assert_eq!(client.info("stats", "expired_keys"), "2");
@@ -158,7 +158,8 @@ fn a_transaction_is_complete_though_its_client_hangs_up() {
         for line in ["MULTI", "CLIENT LIST", "CLIENT UNPAUSE", &format!("CLIENT KILL ID {id}"), "EXEC"] {
             client.send(line);
         }
-        // The commands have come: what has not when the connection is reset, also by replies that nobody reads, is not executed.
+        // Wait until the server has all commands: those still on the way when the connection is reset are not
+        // executed.
         (0..4).for_each(|_| drop(client.receive()));
         if round % 2 == 0 {
             client.reset();

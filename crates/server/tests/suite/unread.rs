@@ -1,4 +1,4 @@
-//! Clients that do not read what they are sent: what bounds their memory, and that nobody else waits for them.
+//! Clients that do not read what they are sent: their memory is bounded, and other clients do not wait for them.
 
 use std::io::{ErrorKind, Read, Write};
 use std::thread;
@@ -24,7 +24,7 @@ fn a_reader_of_nothing_is_disconnected() {
         let mut rest = Vec::new();
         let _ = greedy.stream().read_to_end(&mut rest);
         assert!(rest.len() < 64 << 20);
-        // Whoever reads gets all of it.
+        // A client that reads gets all of it.
         let patient = &mut server.client();
         for _ in 0..8 {
             assert!(matches!(patient.call("GET large"), Value::Bulk(value) if value.len() == 1 << 20));

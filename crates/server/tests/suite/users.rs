@@ -1,4 +1,4 @@
-//! Users on several threads: what changes for clients when their rules do, the log of what was denied, files.
+//! Users on several threads: the effect of changed rules on clients, the log of denials, and files.
 
 use blackbox::{Client, Scratch, Server, StartError, check, eventually, on_each_server, oracle, run, text};
 use resp::Value;
@@ -87,13 +87,13 @@ fn clients_of_removed_users_are_disconnected() {
         }
         check(admin, "AUTH x x", "(error) WRONGPASS invalid username-password pair or user is disabled.");
         check(stays, "ACL WHOAMI", "\"y\"");
-        // One that removes itself gets its reply, and nothing after it.
+        // A user that deletes itself gets the reply, and nothing after it.
         stays.send("ACL DELUSER y");
         stays.send("SET late 1");
         assert_eq!(stays.receive().to_string(), "(integer) 1");
         stays.expect_end();
         check(admin, "EXISTS late", "(integer) 0");
-        // A new user of the same name is somebody else.
+        // A new user of the same name is a different user.
         set(admin, "x on nopass +ping");
         let old = &mut client_of(server, "x");
         admin.send_bytes(b"ACL DELUSER x\r\nACL SETUSER x on nopass +ping\r\n");
@@ -153,7 +153,7 @@ fn who_waits_for_what_is_forbidden_now_is_told() {
         assert_eq!(clients[1].receive().to_string(), "1) \"b\"\n2) \"1\"");
         check(admin, "LLEN a", "(integer) 1");
         check(&mut clients[0], "LPUSH b 2", "(integer) 1");
-        // What comes right behind the change is not for whoever waits.
+        // An element pushed right after the change is not given to the waiting client.
         for _ in 0..20 {
             set(admin, "x ~c");
             clients[0].send("BLPOP c 0");
@@ -321,7 +321,7 @@ fn users_are_shown_and_found_among_clients() {
     assert_eq!(admin.field_of(ids[1], "user"), "x");
     let own = admin.id();
     assert_eq!(admin.field_of(own, "user"), "default");
-    // Of others only what is not the administrator's is shown.
+    // MONITOR hides administrative commands.
     let monitor = &mut server.client();
     check(monitor, "MONITOR", "OK");
     check(admin, "ACL SETUSER y >secret", "OK");
@@ -337,7 +337,7 @@ fn users_are_shown_and_found_among_clients() {
         "MIGRATE 127.0.0.1 1 none 0 100 COPY AUTH2 secret secret",
         "CONFIG SET primaryauth secret",
         "CONFIG SET masteruser secret",
-        // Slips of the pen, and what somebody else could do.
+        // Misspelt settings, and commands that another user could run.
         "CONFIG SET requirepas secret",
         "ACL DRYRUN x AUTH secret",
     ] {
@@ -365,7 +365,7 @@ fn the_password_of_the_default_user_is_a_setting() {
     check(admin, "PING", "PONG");
     check(client, "AUTH default one", wrong);
     check(client, "AUTH default two", "OK");
-    // Whoever has not authenticated is served when there is no need to any more, and not when there is again.
+    // A client that has not authenticated is served once no password is needed, and not when one is needed again.
     let late = &mut server.client();
     check(late, "PING", no_auth);
     check(admin, "CONFIG SET requirepass \"\"", "OK");

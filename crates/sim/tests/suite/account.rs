@@ -4,7 +4,8 @@
 //! Some pushes, in one transaction, also write each element to a *ledger*, from which nothing is taken, and announce it by a message
 //! and a keyspace event. After every crash, the ledger has what any worker got and what any subscriber heard of.
 //!
-//! What clients got is what they *received*: what a server had queued for them when it died never arrives.
+//! A client has got an element when it has *received* the element. Replies that a server had queued when it died
+//! never arrive.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,7 +25,7 @@ const LISTS: usize = 4;
 const PUSH_SCRIPT: &str = "for i = 1, #ARGV, 2 do redis.call('RPUSH', 'ledger', ARGV[i + 1])
     redis.call('PUBLISH', 'news', ARGV[i + 1]) redis.call('LPUSH', ARGV[i], ARGV[i + 1]) end return #ARGV";
 
-/// What a request means for the account.
+/// The meaning of a request for the account.
 #[derive(Clone, Debug)]
 enum Meaning {
     Push {

@@ -1,5 +1,6 @@
-//! What blocked clients read: every reply to a blocking pop is nil, an error that such a command may return, or elements in the client's
-//! protocol and the right shape. Each element was pushed by somebody, and nobody else got it.
+//! Replies to blocked clients: every reply to a blocking pop is nil, an error that such a command may return, or
+//! elements in the client's protocol and the right shape. Each element was pushed by one client, and only this client
+//! got it.
 //!
 //! Waiting clients send only blocking pops, also in scripts, and `HELLO`. Others do everything that ends, serves or disturbs a wait: they
 //! push, delete, rename, swap and flush databases, let keys expire and change type, also within transactions and scripts, unblock and pause
@@ -26,7 +27,7 @@ const DATABASES: usize = 2;
 const TURN: &str = "local popped = redis.call('BLPOP', KEYS[1], 0) \
     if popped then redis.call('RPUSH', KEYS[1], popped[2]) end";
 
-/// What a blocking pop may reply instead of elements.
+/// The errors that may stand in the place of elements.
 const ERRORS: &[&str] = &[
     "UNBLOCKED client unblocked via CLIENT UNBLOCK",
     "WRONGTYPE Operation against a key holding the wrong kind of value",
@@ -73,7 +74,7 @@ struct Wait {
     db: usize,
 }
 
-/// What was sent, which determines what the reply may be.
+/// The request, which determines the valid replies.
 #[derive(Clone, Debug)]
 enum Sent {
     Wait(Wait),
@@ -177,7 +178,7 @@ fn key(world: &mut World, kind: &str) -> String {
     format!("{}{}", &kind[..1], world.below(KEYS))
 }
 
-/// What disturbs the waiting clients.
+/// The commands that disturb the waiting clients.
 struct Load {
     next_element: u64,
     is_lossless: bool,

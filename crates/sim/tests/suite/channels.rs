@@ -41,7 +41,7 @@ enum Deed {
     Ping(u64),
 }
 
-/// What a subscriber receives.
+/// A message to a subscriber.
 #[derive(Clone, Debug)]
 enum Heard {
     Message { route: Route, channel: Channel, number: u64 },

@@ -10,7 +10,8 @@ use sim::{Client, Death, Journal, Setup, Sync, World, for_each_seed, request};
 const STEP_MS: i64 = 2_000;
 /// Ticks that are later than this are left out with `MISSED SKIP`.
 const LATE_MS_MAX: i64 = 10_000;
-/// What a server needs to notice that the clock was set: it looks for what is due once a second. All jumps end so long before a tick.
+/// The time that a server needs to notice that the clock was set: it looks for due times once a second. All jumps end
+/// this long before a tick.
 const NOTICES_MS: u64 = 1_300;
 const ROUNDS: usize = 12;
 
@@ -50,7 +51,7 @@ fn settle_between(world: &mut World, client: &mut Client) -> i64 {
     now_ms(world, client)
 }
 
-/// What is to be there, and the tick that comes next.
+/// The expected elements, and the tick that comes next.
 struct Expected {
     ticks: Vec<i64>,
     next: i64,

@@ -256,7 +256,7 @@ fn feed_link(mut link: TcpStream, stream: &[u8]) -> Option<()> {
                 match std::mem::replace(&mut is_fed, true) {
                     false => [stream, b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n"].concat(),
                     true if offset >= stream.len() => return Some(()),
-                    // It has not run everything yet.
+                    // The replica has not run everything yet.
                     true => Vec::new(),
                 }
             }
@@ -269,7 +269,7 @@ fn feed_link(mut link: TcpStream, stream: &[u8]) -> Option<()> {
 /// The next request of a replica; `None` if it has gone.
 fn received(link: &mut TcpStream, input: &mut Vec<u8>) -> Option<Request> {
     loop {
-        // It sends empty lines while it loads.
+        // The replica sends empty lines while it loads.
         let blank = input.iter().take_while(|byte| **byte == b'\n').count();
         input.drain(..blank);
         if let Some((Value::Array(words), length)) =

@@ -1,7 +1,7 @@
 //! Leases under stress: every job is in exactly one state, no job is ended twice, attempts are counted right, and at the
-//! end nobody waits for a queue that has jobs, whatever workers did and whichever of them left.
+//! end no worker waits for a queue that has jobs, whatever workers did and whichever of them left.
 //!
-//! What a client got is taken from what the server *queued* for it, as in `queues`.
+//! A client counts as having got a job when the server has *queued* the reply for it, as in `queues`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ const QUEUES: usize = 3;
 const ALL_DUE_MS: u64 = 2_500;
 const LEASE_MS_MAX: usize = 400;
 
-/// What a request means for the account.
+/// The meaning of a request for the account.
 #[derive(Clone, Debug)]
 enum Meaning {
     Put { id: String },
@@ -168,7 +168,7 @@ fn note(world: &World, actor: &mut Actor) {
     }
 }
 
-/// What the replies say about all jobs.
+/// The account of all jobs, from the replies.
 #[derive(Default)]
 struct Account {
     put: BTreeSet<String>,

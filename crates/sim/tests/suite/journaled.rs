@@ -1,5 +1,5 @@
-//! The journal in the world: threads continue while it is written, nobody waits longer than the disk takes, and what was written is
-//! there when the server starts again.
+//! The journal in the world: threads continue while it is written, no reply waits longer than the disk takes, and
+//! written changes are there when the server starts again.
 
 use proactor::Fault;
 use resp::Value;

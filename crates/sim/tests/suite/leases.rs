@@ -86,7 +86,7 @@ fn texts(reply: &Value) -> Vec<String> {
     if let Value::Array(items) = reply { items.iter().map(text).collect() } else { Vec::new() }
 }
 
-/// Servers of which `count - 1` may be lost, one after the other.
+/// A group of `count` servers that may lose `count - 1` of them, one after the other.
 fn setups(entropy: &mut Entropy) -> Vec<Setup> {
     let count = [1, 1, 2, 3][entropy.below(4) as usize];
     let setup = |number: usize| {
@@ -165,7 +165,7 @@ impl Shop {
         shop
     }
 
-    /// A moment of its own for everything that is said and heard.
+    /// The clock that gives each request and each reply a moment of its own.
     fn moment(&mut self) -> Moment {
         self.last_moment = self.world.now_ns().max(self.last_moment + 1);
         self.last_moment
@@ -180,7 +180,7 @@ impl Shop {
     }
 }
 
-/// What workers do.
+/// The acts of workers.
 impl Shop {
     fn act(&mut self, number: usize, worker: &mut Worker) {
         let acts = !self.is_quiet && self.world.now_ns() >= worker.acts_ns;
@@ -204,7 +204,7 @@ impl Shop {
             worker.held.clear();
         }
         if dies || worker.client.as_ref().is_some_and(|client| client.has_ended) {
-            // One that is cut off connects again, and still has its jobs.
+            // A worker that is cut off connects again, and still has its jobs.
             (worker.client, worker.pending) = (None, None);
         } else if acts && worker.pending.is_none() {
             let (line, deed) = self.request(number, worker);
@@ -312,7 +312,7 @@ impl Shop {
                 worker.held.push(job);
                 (About::Keep(lease_ms as u64 * MS), format!("JOB.KEEP {queue} {lease_ms} {kept}"))
             }
-            // To drop an active job ends it as well, whoever has it.
+            // Dropping an active job ends it as well, whichever worker has it.
             5 if attempt.is_none() => (About::Done, format!("JOB.DROP {queue} {id}")),
             _ => (About::Done, format!("JOB.DONE {queue} {ended}")),
         };
@@ -320,7 +320,7 @@ impl Shop {
     }
 }
 
-/// What happens to servers.
+/// The events of servers.
 impl Shop {
     fn replicas(&self) -> Vec<usize> {
         (0..self.count).filter(|number| *number != self.primary).collect()
@@ -343,7 +343,7 @@ impl Shop {
         self.world.let_stalls_take_time(stalls_take_time);
     }
 
-    /// Has a server do something, until it says that it did.
+    /// Repeats a request until the server confirms it.
     fn insist(&mut self, number: usize, line: &str) {
         let end_ns = self.world.now_ns() + REUNION_MS * MS;
         loop {
@@ -392,7 +392,7 @@ impl Shop {
         let (old, next) = (self.primary, self.any_replica());
         let told =
             self.tell_server(old, &format!("FAILOVER TO {} 6379 TIMEOUT 2000", Machine::host_of(next)));
-        // It may be too slow to answer in time.
+        // The server may be too slow to answer in time.
         assert!(told.is_none_or(|reply| reply.to_string() == "OK"), "it does not begin to hand over");
         let role = loop {
             let mut facts = self.facts(old);
@@ -479,7 +479,7 @@ impl Shop {
     }
 }
 
-/// What the server has.
+/// The checks of a server's data.
 impl Shop {
     /// All keys of a queue at one moment: each job is in one state, and counts are right.
     fn inspect(&mut self, queue: &str) {
@@ -522,7 +522,7 @@ impl Shop {
                 *active_of.entry(group.to_owned()).or_default() += 1;
             }
         }
-        // Of jobs that wait, nothing may be known beside what stands in the list.
+        // A waiting job may have no record besides its element in the list.
         let unknown: Vec<_> = places.iter().filter(|(_, state)| **state != "waiting").collect();
         assert!(unknown.is_empty(), "{queue} has no records of {unknown:?}");
         let counts: BTreeMap<String, usize> = counts
@@ -537,7 +537,7 @@ impl Shop {
         assert!(active.len() <= most, "{queue} has {} active jobs, not {most}", active.len());
     }
 
-    /// What is there when no lease and no delay goes on.
+    /// The jobs that are left when no lease and no delay is running.
     fn left(&mut self) -> Left {
         assert_eq!(self.of_primary("CRON DEL ticks tick"), Value::Int(1));
         for (queue, _) in LIMITS {

@@ -1,5 +1,5 @@
-//! The whole server in simulation, in one program: most of the time went into linking one for each file. What looks at the memory of
-//! the process has its own.
+//! The whole server in simulation, in one program: most of the time went into linking one for each file. Tests that
+//! look at the memory of the process have a program of their own.
 
 mod account;
 mod again;

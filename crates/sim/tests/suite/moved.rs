@@ -1,5 +1,6 @@
-//! Jobs that are moved and removed while their data lie on other shards: whatever is taken at that moment, a job and what is kept of it change
-//! together. So at any moment each job is in one queue, and its hash names that queue; and a removed job leaves nothing.
+//! Jobs are moved and removed while their data lie on other shards. A job and its record change together, whichever
+//! shards are taken at that moment. So at any moment each job is in one queue, and its hash names that queue; a
+//! removed job leaves nothing.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Back-pressure: a log thread that hangs in a write, and what is acknowledged meanwhile. Who commits holds commands back, since the
-//! log thread cannot; reads are served.
+//! Back-pressure: a log thread hangs in a write, and the changes acknowledged meanwhile are limited. The threads that
+//! commit hold commands back, since the log thread cannot; reads are served.
 
 use proactor::{Entropy, Fault};
 use sim::{Client, Death, Journal, Setup, Sync, World, for_each_seed, request};
@@ -10,7 +10,7 @@ const HANG_NS: u64 = 60_000_000_000;
 const AGE_MS_MAX: u64 = 100;
 /// How long a request may be on its way, and a turn may take.
 const SLACK_MS: u64 = 20;
-/// What is committed between two looks at the amount that waits, by each thread.
+/// The bytes that each thread commits between two looks at the amount that waits.
 const LOOK_BYTES: usize = 256 * 1024;
 
 /// A world whose log has written something, and hangs in its next write.
@@ -29,7 +29,8 @@ fn hanging(mut entropy: Entropy, sync: Sync) -> (World, u64) {
     (world, threads)
 }
 
-/// Sends this whenever the last one was answered, for so long. Returns how many were answered, and when the last one was.
+/// Sends a request whenever the last one was answered, for a given time. Returns how many were answered, and when the
+/// last one was.
 fn push(world: &mut World, clients: &mut [Client], ms: u64) -> (usize, u64) {
     let (mut count, mut last_ns) = (0, world.now_ns());
     world.run_to(last_ns + ms * 1_000_000, |world| {
@@ -46,7 +47,7 @@ fn push(world: &mut World, clients: &mut [Client], ms: u64) -> (usize, u64) {
     (count, last_ns)
 }
 
-/// What a kill takes is what was acknowledged within a tenth of a second, however long the write has hung.
+/// A kill loses only changes acknowledged within a tenth of a second, however long the write has hung.
 #[test]
 fn a_write_that_hangs_stops_what_would_be_lost() {
     for_each_seed("a write that hangs", 15, |mut entropy| {
@@ -91,7 +92,7 @@ fn a_write_that_hangs_stops_what_would_be_lost() {
     });
 }
 
-/// Who continues to send finds the limit, under every policy: also where replies wait for the disk anyway.
+/// A client that continues to send finds the limit under every policy, even where replies wait for the disk anyway.
 #[test]
 fn a_write_that_hangs_bounds_what_waits() {
     for_each_seed("what waits for a write that hangs", 12, |mut entropy| {

@@ -1,9 +1,9 @@
 //! Queues under stress: every pushed element is popped once or is still there, whichever clients leave. At the end,
-//! nobody waits for a key that has something for them.
+//! no client waits for a key that has something for it.
 //!
-//! Elements are unique numbers. What a client got is taken from what the server *queued* for it, even if the client no
-//! longer read it: as with Redis, "sent but unread" counts as popped. What the server never sent must have been put
-//! back. Clients that may leave only pop with blocking commands: if a client leaves during a plain pop, the element is
+//! Elements are unique numbers. An element counts as popped when the server has *queued* the reply, even if the
+//! client did not read it, as with Redis. If the server never sent the reply, it must have put the element back.
+//! Clients that may leave only pop with blocking commands: if a client leaves during a plain pop, the element is
 //! lost, as with Redis.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ const SORTED_SETS: usize = 2;
 const PUSH_SCRIPT: &str = "for i = 1, #ARGV, 2 do redis.call('RPUSH', ARGV[i], ARGV[i + 1]) end return #ARGV";
 const POP_SCRIPT: &str = "return {redis.call('LPOP', ARGV[1]), redis.call('BRPOP', ARGV[2], 0)}";
 
-/// What a request means for the account.
+/// The meaning of a request for the account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Meaning {
     /// Pushes these elements.
@@ -227,7 +227,7 @@ fn elements(reply: &Value) -> Vec<u64> {
     }
 }
 
-/// What is left in all queues, by key.
+/// The elements that are left in all queues, by key.
 fn rest(world: &mut World, observer: &mut Client) -> BTreeMap<String, Vec<u64>> {
     let lists = (0..LISTS).map(|number| ("LRANGE", list(number)));
     let sets = (0..SORTED_SETS).map(|number| ("ZRANGE", format!("z{number}")));

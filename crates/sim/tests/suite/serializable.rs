@@ -1,5 +1,5 @@
 //! Strict serializability: several clients run random transactions on several shards, as plain commands, MULTI,
-//! scripts with and without declared keys, and under WATCH. What they saw must have a serial order.
+//! scripts with and without declared keys, and under WATCH. Their reads must have a serial order.
 
 use sim::transactions::Load;
 use sim::{Setup, World, for_each_seed};

@@ -38,7 +38,7 @@ enum Role {
     Reader,
 }
 
-/// What the next reply that counts means.
+/// The meaning of the next reply that counts.
 #[derive(Clone, Debug)]
 enum Meaning {
     Push(Vec<u64>),
@@ -52,7 +52,7 @@ enum Meaning {
 struct Actor {
     role: Role,
     client: Option<Client>,
-    /// What it waits for, and for how many replies.
+    /// The awaited result, and the number of replies until it.
     pending: Option<(Meaning, usize)>,
     /// The keys that it writes, and its next number.
     keys: usize,
@@ -87,7 +87,7 @@ struct Fleet {
     is_up: Vec<bool>,
     parted: Vec<(usize, usize)>,
     keeps_all: bool,
-    /// What each server acknowledges is in its own journal, too, so that it may come back as the primary.
+    /// Each server keeps its acknowledged data in its own journal, too, so that it may come back as the primary.
     restarts: bool,
     actors: Vec<Actor>,
     keys: usize,
@@ -442,7 +442,7 @@ fn more(entropy: &mut Entropy, keeps_all: bool, count: usize) -> Vec<String> {
     ]
 }
 
-/// What happens to servers.
+/// The events of servers.
 impl Fleet {
     /// Whether all running servers follow the primary, and report that they may take its place.
     fn is_whole(&mut self) -> bool {

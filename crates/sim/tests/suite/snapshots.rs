@@ -1,8 +1,8 @@
-//! Snapshots that are saved while clients write: what is loaded is the data at the cut.
+//! Snapshots that are saved while clients write: a snapshot has the data at the cut.
 //!
-//! In one kind of world, nobody writes at the moment of the cut, so the digest of all data is known. Then clients send
-//! arbitrary commands on data of every kind. In the other, clients write continuously, and keep invariants that hold
-//! between any two transactions: constant sums, elements that move, consecutive numbers.
+//! In one kind of world, no client writes at the moment of the cut, so the digest of all data is known. Then clients
+//! send arbitrary commands on data of every kind. In the other, clients write continuously, and keep invariants that
+//! hold between any two transactions: constant sums, elements that move, consecutive numbers.
 
 use std::ops::RangeInclusive;
 

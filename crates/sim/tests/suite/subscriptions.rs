@@ -1,4 +1,4 @@
-//! What CLIENT LIST says of a client is true: if it says that a client has unsubscribed, no more messages reach it.
+//! CLIENT LIST is truthful: if it shows that a client has unsubscribed, no more messages reach that client.
 
 use resp::Value;
 use sim::{Client, Setup, World, for_each_seed, request};

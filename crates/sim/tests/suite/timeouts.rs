@@ -36,7 +36,7 @@ struct Waiting {
     timeout_ms: u64,
 }
 
-/// What a client must get, and when.
+/// A reply that a client must get, and when.
 #[derive(Debug)]
 struct Due {
     reply: Value,

@@ -1,6 +1,6 @@
 //! A replica with fewer databases than its primary cannot have the same data. It says so once, and asks its primary for
-//! a snapshot now and then, not each second. What the primary writes to the databases that it has is not applied to
-//! others.
+//! a snapshot now and then, not each second. Writes of the primary to the databases that the replica has are not
+//! applied to other databases.
 
 use proactor::Entropy;
 use resp::Value;

@@ -15,7 +15,7 @@ const HALF_HELLO: &[u8] = &[22, 3, 1, 2, 0, 1];
 fn half_handshakes(secured: &Secured, count: usize) -> Vec<TcpStream> {
     let begin = |_| {
         let mut stream = secured.tcp();
-        // It may have been closed, because there are too many.
+        // The connection may have been closed, because there are too many.
         let _ = stream.write_all(HALF_HELLO);
         stream
     };
@@ -61,7 +61,8 @@ fn thousands_of_half_handshakes_end_and_leave_nothing() {
         }
         check(&mut secured.connect(Some(&client)), "PING", "PONG");
         eventually("they are gone", || is_alone(&mut admin));
-        // Two thousand sessions would take 10 MiB or more. What remains of the first are buffers that threads keep.
+        // Two thousand sessions would take 10 MiB or more. Only buffers that threads keep may remain of the first
+        // ones.
         let bound = before.map_or(empty + (6 << 20), |before| before + (1 << 20));
         eventually("their memory is back", || used_bytes(&mut admin) < bound);
         before.get_or_insert(used_bytes(&mut admin));

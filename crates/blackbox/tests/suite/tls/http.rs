@@ -188,7 +188,7 @@ fn silent_handshakes_keep_nobody_out() {
     }
     let (_, metrics) = site.get("/metrics", Some(&client), "");
     assert!(metrics.contains("darter_http_rejected_connections_total 0\n"), "{metrics}");
-    // They end, too.
+    // The seated connections end, too.
     for stream in &mut seated {
         assert_eq!(read_to_end(stream), b"");
     }

@@ -1,4 +1,4 @@
-//! INFO: what the server knows about itself, with the field names of Redis 7.2 that clients and exporters read.
+//! INFO: shows the server's figures, with the field names of Redis 7.2 that clients and exporters read.
 //!
 //! No shard is entered: the figures of shards and threads are read while they change. Fields about features that do not
 //! exist here (cluster, modules) have the values that Redis reports when these are off, because exporters expect them.
@@ -129,7 +129,7 @@ impl Value<'_> {
     }
 }
 
-/// Passes figures field by field to whoever shows them.
+/// Passes figures field by field to the callback that shows them.
 struct Report<'a> {
     facts: &'a dyn Facts,
     server: &'a Server,
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    /// A server of which little is known.
+    /// A server with few figures.
     struct Example {
         observed: Observed,
         shards: Shards,
@@ -350,7 +350,7 @@ mod tests {
         figures.depth.set(3);
         figures.oldest_ms.set(9_988);
         figures.memory_bytes.set(218);
-        // It is no job that waits.
+        // The elements of this list are active jobs, not waiting ones.
         let figures = know(&mut queues, 3, b"bull:q:active");
         figures.depth.set(5);
         figures.oldest_ms.set(9_990);

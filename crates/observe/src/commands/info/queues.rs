@@ -16,7 +16,7 @@ pub(super) const QUEUES_SHOWN_MAX: usize = 200;
 /// The ASCII characters that are encoded in names.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b',').add(b'=').add(b'%');
 
-/// What is summed up of queues whose jobs are leased.
+/// The figures that are summed up over queues whose jobs are leased.
 const SUMMED: [JobFigure; 4] = [JobFigure::Active, JobFigure::Delayed, JobFigure::Dead, JobFigure::Grouped];
 
 pub(super) fn queues(report: &mut Report) {

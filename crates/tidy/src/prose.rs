@@ -21,22 +21,6 @@ const LINES_MIN: usize = 100;
 /// Marks in such a crate at most.
 const MARKS_OF_SMALL_MAX: usize = 2;
 
-/// Crates that have more: rewrite the comments of one, take it out.
-const STILL_ABOVE: &[&str] = &[
-    "aof",
-    "ds",
-    "effectlog",
-    "heap",
-    "powerlog",
-    "proactor",
-    "rdb",
-    "script",
-    "scripting",
-    "shard",
-    "tls",
-    "upkeep",
-];
-
 /// The comments of a file, one paragraph each, without code between backticks; and the number of their lines.
 fn paragraphs(text: &str) -> (Vec<String>, usize) {
     let (mut found, mut line_count, mut is_open) = (Vec::<String>::new(), 0, false);
@@ -96,25 +80,13 @@ fn comments_have_subjects() {
     let is_above = |marks: usize, lines: usize| {
         if lines < LINES_MIN { marks > MARKS_OF_SMALL_MAX } else { marks * 1000 > PER_1000_LINES_MAX * lines }
     };
-    let (mut offenders, mut done) = (Vec::new(), Vec::new());
-    for (krate, (found, lines)) in &crates {
-        let is_known = STILL_ABOVE.contains(&krate.as_str());
-        match (is_above(found.len(), *lines), is_known) {
-            (true, false) => {
-                let count = found.len();
-                offenders.push(format!("{krate}: {count} in {lines} lines\n    {}", found.join("\n    ")));
-            }
-            (false, true) => done.push(krate.clone()),
-            (true, true) | (false, false) => {}
-        }
-    }
+    let above = crates.iter().filter(|(_, (found, lines))| is_above(found.len(), *lines));
+    let offenders: Vec<String> = above
+        .map(|(krate, (found, lines))| {
+            format!("{krate}: {} in {lines} lines\n    {}", found.len(), found.join("\n    "))
+        })
+        .collect();
     none("crates whose comments hide their subjects: say who does what, and why", &offenders);
-    none("crates whose comments are plain by now: take them out of STILL_ABOVE", &done);
-    let unknown = STILL_ABOVE.iter().filter(|krate| !crates.contains_key(**krate));
-    none(
-        "names in STILL_ABOVE that no crate has",
-        &unknown.map(|krate| (*krate).to_owned()).collect::<Vec<_>>(),
-    );
 }
 
 #[test]

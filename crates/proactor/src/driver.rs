@@ -293,10 +293,10 @@ impl Driver {
     }
 
     /// Frees memory that was not needed since the last call, for calls some seconds apart. Without connections hardly
-    /// any is left if the thread is `elastic`; otherwise it keeps its queues, because it has a connection again soon.
-    pub fn give_back_unused(&mut self, elastic: bool) {
+    /// any is left.
+    pub fn give_back_unused(&mut self) {
         match self {
-            Driver::Uring(inner) => inner.give_back_unused(elastic),
+            Driver::Uring(inner) => inner.give_back_unused(),
             Driver::Epoll(inner) => inner.give_back_unused(),
             Driver::Sim(inner) => inner.connections().pool.give_back_unused(),
         }

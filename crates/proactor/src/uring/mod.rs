@@ -147,11 +147,11 @@ impl UringDriver {
     }
 
     /// Frees memory that was not needed since the last call: for calls some seconds apart.
-    pub(crate) fn give_back_unused(&mut self, elastic: bool) {
+    pub(crate) fn give_back_unused(&mut self) {
         self.buffers.give_back_unused();
         self.connections.pool.give_back_unused();
         let has_connections = self.connections.has_some();
-        if elastic && self.is_awake && !has_connections && self.acceptor.numbers().next().is_none() {
+        if self.is_awake && !has_connections && self.acceptor.numbers().next().is_none() {
             self.completions = Vec::new();
             self.resize(SMALL);
         }

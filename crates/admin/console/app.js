@@ -273,8 +273,8 @@ function say(text, failed = false) {
 }
 
 /**
- * Who waits for the answer to the last question. A dialog tells that it closed some time after it closed: a key may have asked the
- * next question by then.
+ * Resolves the promise of the last question; undefined once it has its answer. A dialog's close event comes some time after the dialog
+ * has closed, and a key may have asked the next question by then.
  */
 let asked;
 function answered() {

@@ -382,16 +382,21 @@ fn read_clock(thread: &mut Thread) {
 }
 
 /// Completes a command: serves the waiters of its keys, by the current time.
-#[inline]
+#[inline(always)]
 pub(crate) fn finish(thread: &mut Thread) {
     if thread.tx.has_ready {
-        let ticks = thread.host.driver.clock().ticks();
-        keep_time(thread, ticks);
+        keep_time_for_waiters(thread);
     }
     thread.tx.finish(&mut thread.host);
     if thread.host.way.end() {
         come_back(&mut thread.host);
     }
+}
+
+#[cold]
+fn keep_time_for_waiters(thread: &mut Thread) {
+    let ticks = thread.host.driver.clock().ticks();
+    keep_time(thread, ticks);
 }
 
 /// Begins a command at `ticks`.

@@ -37,7 +37,7 @@ use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
 use crate::socket::KernelSocket;
 use crate::turn::{Backend, Flush, Thread};
-use crate::{CloseMode, Config, Error, Listener, sys};
+use crate::{CloseMode, Config, Error, Listener, sooner, sys};
 use buffers::BufferRing;
 use message::Message;
 use ring::{Completion, FULL, OpKind, Ring, SMALL, Sizes, Tag, ToSend};
@@ -492,7 +492,7 @@ impl Backend for UringDriver {
     }
 
     fn next_deadline_ns(&mut self) -> Option<u64> {
-        [self.connections.next_deadline_ns(), self.acceptor.paused_until_ns()].into_iter().flatten().min()
+        sooner(self.connections.next_deadline_ns(), self.acceptor.paused_until_ns())
     }
 
     fn collect(&mut self, wait: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {

@@ -240,8 +240,7 @@ impl Thread {
 fn compress_hashes(thread: &mut Thread) {
     let host = &mut thread.host;
     let (shared, id) = (host.shared, host.id);
-    let clock = host.driver.clock().clone();
-    if !host.hashes.is_due(clock.monotonic_ns()) {
+    if !host.hashes.is_due(host.now_ms) {
         return;
     }
     let chance = shared.is_simulated().then(|| {
@@ -250,7 +249,7 @@ fn compress_hashes(thread: &mut Thread) {
     });
     let how = thread.tx.config.hash_compression;
     let around = hashes::Surroundings {
-        clock,
+        clock: host.driver.clock().clone(),
         is_on: how.bytes_min > 0,
         idle_seconds: how.idle_seconds.into(),
         is_busy: host.is_busy,

@@ -124,7 +124,8 @@ impl Thread {
             heap::keep_at_most((limit > 0).then_some(limit / KEPT_PART));
         }
         if self.host.cron.purge(now_ms, is_first) {
-            self.host.driver.give_back_unused();
+            let elastic = balancing::is_elastic(&self.host);
+            self.host.driver.give_back_unused(elastic);
             self.tx.record.give_back_unused();
         }
         let shared = self.host.shared;

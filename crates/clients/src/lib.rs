@@ -39,8 +39,8 @@ mod workload;
 
 use ::acl::Users;
 use command::{CommandResult, HostFn};
+use config::Settings;
 use session::{Finish, Session, Subject};
-use settings::Settings;
 
 pub use attack_log::AttackLog;
 pub use balance::{Balance, Load, Order, choose};

@@ -15,9 +15,9 @@ use std::time::{Duration, SystemTime};
 use std::{fs, mem};
 
 use acl::Users;
+use config::*;
 use proactor::{Codec, Socket};
 use session::Session;
-use settings::*;
 use tls::{Authentication, Caching, Error, Handshake, Handshakes, Identity, Options, Secured};
 use tls::{client_config, name_in_log, server_config};
 

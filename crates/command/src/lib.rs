@@ -15,6 +15,7 @@ mod arg;
 mod args;
 mod change;
 mod ctx;
+pub mod dump;
 mod entry;
 mod error;
 mod garbage;

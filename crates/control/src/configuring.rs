@@ -2,9 +2,9 @@
 
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Mode, Secrets, Shape, Store, block, string};
+use config::{Consequence, ENABLE_PROTECTED_CONFIGS, TABLE, USER};
 use config::{Id, Refusal};
 use process::system::words_of;
-use settings::{Consequence, ENABLE_PROTECTED_CONFIGS, TABLE, USER};
 
 use crate::{Ctx, Door, Entry, Run, Server, client_may};
 

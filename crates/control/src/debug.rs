@@ -14,10 +14,10 @@ use command::{
 };
 use commands::keys::digest;
 use commands::keys::populate::Population;
+use config::ENABLE_DEBUG_COMMAND;
 use ds::dictionary::PackingFigures;
 use keyspace::ValueRef;
 use process::{crash, system};
-use settings::ENABLE_DEBUG_COMMAND;
 
 use crate::{Ctx, Entry, Run, Server, client_may, failed, not_allowed};
 

@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 use command::{CommandError, CommandResult, Store, Tx};
 use commands::keys::populate::Population;
 use config::Id;
+use config::Settings;
 use persistence::Snapshots;
 use proactor::Disk;
 use process::shutdown::How;
-use settings::Settings;
 
 /// The thread that runs the commands of this crate.
 pub trait Door {

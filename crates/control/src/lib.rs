@@ -3,7 +3,7 @@
 //!
 //! The commands, their refusals and their texts are here. The thread that runs them carries them out ([`Door`]).
 //!
-//! Not here: the settings themselves (`settings`), and how their values change (`config`).
+//! Not here: the settings, and how their values change (`config`).
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ mod tests;
 
 use command::{Command, CommandError, HostFn};
 use config::Id;
-use settings::{ENABLE_DEBUG_COMMAND, ENABLE_MODULE_COMMAND};
+use config::{ENABLE_DEBUG_COMMAND, ENABLE_MODULE_COMMAND};
 
 pub use configuring::change;
 pub use door::{Door, Server};

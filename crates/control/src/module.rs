@@ -2,7 +2,7 @@
 
 use command::Flag::*;
 use command::{CommandError, CommandResult, Group, Shape, block, keyword_is, string};
-use settings::ENABLE_MODULE_COMMAND;
+use config::ENABLE_MODULE_COMMAND;
 
 use crate::{Ctx, Entry, Run, client_may, not_allowed};
 

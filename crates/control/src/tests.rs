@@ -5,11 +5,11 @@ use std::sync::atomic::AtomicBool;
 use command::{Client, CommandError, CommandResult, Entry, Host, Local, OwnCall, Run, Store, Tx};
 use commands::keys::populate::Population;
 use config::Id;
+use config::{MAXMEMORY, Settings};
 use persistence::Snapshots;
 use proactor::{Clock, Disk};
 use process::shutdown::How;
 use resp::{Output, Proto};
-use settings::{MAXMEMORY, Settings};
 
 use crate::{Door, ENTRIES, Server};
 
@@ -116,7 +116,7 @@ impl Host for Thread {
 /// A server with settings of their own; DEBUG and MODULE are allowed to clients on its machine.
 fn thread(is_local: bool) -> Thread {
     let args = ["--enable-debug-command", "local", "--enable-module-command", "local"].map(str::to_owned);
-    let Ok(config::Invocation::Serve(arguments)) = config::Invocation::parse(&settings::TABLE, &args) else {
+    let Ok(config::Invocation::Serve(arguments)) = config::Invocation::parse(&config::TABLE, &args) else {
         panic!("it is the command line of a server")
     };
     let settings = Settings::read(&arguments).expect("they are right").0;

@@ -24,6 +24,7 @@
 
 use std::collections::BTreeSet;
 
+use background::Visits;
 use command::{Change, Class, Client, JobsDue, Store, Tx, peek_into};
 use ds::Kind;
 use ds::hash::Hash;
@@ -36,7 +37,6 @@ pub(crate) use queues::in_seconds;
 use queues::{Promotion, coming_end, json_member, stamped};
 use resp::Proto;
 use shard::{PATIENCE_AFTER, ShardId};
-use upkeep::Visits;
 
 use crate::job::Jobs;
 use crate::soon::{AGAIN_MS, Soon, VISITS_MAX};

@@ -12,6 +12,7 @@ mod shared;
 
 use std::time::Duration;
 
+use background::Visits;
 use command::{
     Client, CommandResult, Ctx, Entry, KeySpec, Limit, Local, Outcome, OwnedEffect, Post, Run, Tx, keyword_is,
 };
@@ -20,7 +21,6 @@ use ds::zset::ZSet;
 use keyspace::JobSettings;
 use resp::{Output, Proto};
 use shard::ShardId;
-use upkeep::Visits;
 
 use crate::{ENTRIES, JobTimers, Whose};
 

@@ -9,13 +9,13 @@
 
 use std::time::Duration;
 
+use background::Visits;
 use command::{Client, CommandError, JobsDue, SOON_MS, Store, Tx};
 use keyspace::UnixMs;
 use keyspace::queue::{DEAD, PROMOTIONS, is_rate};
 use queues::publish_promotions;
 use resp::Proto;
 use shard::ShardId;
-use upkeep::Visits;
 
 use crate::clock::{JUMP_MS, follow_all};
 use crate::due;

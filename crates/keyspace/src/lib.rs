@@ -8,10 +8,10 @@
 //!
 //! A `match` on types has no catch-all arm, so the compiler finds what is missing. Beside its structure (`ds`) and its
 //! commands (`commands/<family>`), a type is named in `ds/kind.rs`; `value.rs` here, and `changing.rs` if the value may be
-//! stored in its record; `command/store/storing.rs`; `encoded`, both ways; `rdb/format.rs`, `decode.rs` and `skip.rs`; and
+//! stored in its record; `command/store/storing.rs`; `command/dump.rs`, both ways; `rdb/format.rs`, `decode.rs` and `skip.rs`; and
 //! the commands on any type that look inside values: `keys/digest.rs`, `rebuild.rs`, `sort.rs` and `zset/sources.rs`. The
 //! compiler does not check the group and ACL category of its commands (`command/entry.rs`), its events and their letter
-//! (`events.rs`, `settings/special.rs`), and the values that random tests give it (`blackbox/values.rs`).
+//! (`events.rs`, `config/settings/special.rs`), and the values that random tests give it (`blackbox/values.rs`).
 //!
 //! A new encoding of a type concerns only its structure. It has a name there, which `OBJECT ENCODING` answers. Files have
 //! it as an existing encoding, or as a new `ValueType` of `rdb`.

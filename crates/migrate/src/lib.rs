@@ -25,11 +25,11 @@ use std::time::Duration;
 
 use command::Flag::*;
 use command::KeyFlag::*;
+use command::dump::payload;
 use command::{
     Acl, Begin, CommandError, CommandResult, Group, KeySpec, Mode, OwnedArgs, Rule, SecretOption, Secrets,
     Shape, block, integer, key, keyword_is, oneof, parse_i64, string, token,
 };
-use encoded::payload;
 
 pub use delivery::{CONNECTING, Migration, Migrations, Returned, Target};
 pub use door::Door;

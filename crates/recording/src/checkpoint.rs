@@ -7,9 +7,9 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
+use config::{AUTO_AOF_REWRITE_MIN_SIZE, AUTO_AOF_REWRITE_PERCENTAGE, REPL_BACKLOG_SIZE, Settings};
 use journal::{Base, Refusal, Trouble};
 use persistence::{Names, Purpose, Saved, names, save_settings};
-use settings::{AUTO_AOF_REWRITE_MIN_SIZE, AUTO_AOF_REWRITE_PERCENTAGE, REPL_BACKLOG_SIZE, Settings};
 
 use crate::journal::{Checkpoint, Files, Journal, locked};
 use crate::keeper::Keeper;

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use config::{APPENDONLY, JOURNAL_STALL_MS, Settings};
 use journal::{Policy, Refusal};
 use replication::{Following, Primary};
-use settings::{APPENDONLY, JOURNAL_STALL_MS, Settings};
 
 use crate::journal::{Files, Journal, locked};
 use crate::keeper::Keeper;

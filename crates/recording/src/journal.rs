@@ -9,6 +9,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use config::{
+    APPENDFSYNC, APPENDONLY, JOURNAL_PENDING_MAX, JOURNAL_PENDING_MS, REPL_SYNC_REPLICAS, SYNC_ALWAYS,
+    SYNC_NEVER, Settings,
+};
 use effectlog::{Backlog, Collector, Cut, Log, Recorder};
 use journal::{
     DiskOrders, DiskThread, Intake, LockedFolder, LogThread, OnFailure, Order, Policy, Progress, Refusal,
@@ -16,10 +20,6 @@ use journal::{
 };
 use proactor::{Clock, Waker};
 use replication::{Following, RoleChange, Synced};
-use settings::{
-    APPENDFSYNC, APPENDONLY, JOURNAL_PENDING_MAX, JOURNAL_PENDING_MS, REPL_SYNC_REPLICAS, SYNC_ALWAYS,
-    SYNC_NEVER, Settings,
-};
 
 use crate::opening::Begun;
 use crate::switch::{Ended, Making};

@@ -2,9 +2,9 @@
 //!
 //! Not here: the steps (`opening.rs`, `switch.rs`, `checkpoint.rs`).
 
+use config::Settings;
 use persistence::Snapshots;
 use proactor::{Clock, Disk};
-use settings::Settings;
 
 use crate::journal::Journal;
 

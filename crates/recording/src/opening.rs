@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use config::{APPENDDIRNAME, DIR, Settings};
 use journal::{
     Beginning, Contents, Data, End, Folder, LockedFolder, Manifest, Refusal, Scan, Scanned, Skipped,
     StreamId, Tuning, Verdict, Writer,
@@ -11,7 +12,6 @@ use journal::{
 use persistence::FoundSlice;
 use proactor::Disk;
 use replication::{Following, Primary};
-use settings::{APPENDDIRNAME, DIR, Settings};
 
 use crate::journal::{Opened, locked, policy};
 use crate::keeper::Keeper;

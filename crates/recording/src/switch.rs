@@ -19,8 +19,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use config::APPENDONLY;
 use journal::{Data, LockedFolder, Policy, Refusal};
-use settings::APPENDONLY;
 
 use crate::journal::{Journal, Opened, locked};
 use crate::keeper::Keeper;

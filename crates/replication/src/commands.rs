@@ -7,7 +7,7 @@ use command::{
 };
 use effectlog::Reader;
 
-use settings::CLUSTER_MODE;
+use config::CLUSTER_MODE;
 
 use crate::address::Address;
 use crate::failover::Plan;

@@ -48,8 +48,8 @@ mod wide;
 use std::sync::Arc;
 
 use command::{HostFn, Tx};
+use config::Settings;
 use effectlog::{Backlog, Cut};
-use settings::Settings;
 
 pub use acks::Acks;
 pub use address::Address;

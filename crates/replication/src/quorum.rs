@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use command::CommandError;
-use settings::{
+use config::{
     MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE, REPL_SYNC_ACK, REPL_SYNC_REPLICAS, SYNC_ACK_DURABLE,
     Settings,
 };

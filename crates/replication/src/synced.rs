@@ -17,8 +17,8 @@
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use config::{REPL_SYNC_ACK, SYNC_ACK_DURABLE, Settings};
 use effectlog::Backlog;
-use settings::{REPL_SYNC_ACK, SYNC_ACK_DURABLE, Settings};
 
 use crate::primary::Primary;
 

@@ -2,9 +2,9 @@
 //! roamed.
 
 use command::Command;
+use lua::{FunctionEngine, LibrarySet};
 use persistence::Extras;
 use proactor::Clock;
-use script::{FunctionEngine, LibrarySet};
 
 use crate::commands::change_of;
 use crate::libraries::Loading;

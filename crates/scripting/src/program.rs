@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use command::CommandError;
-use script::{Flags, Library, ReachSeen, Script, ScriptError};
+use lua::{Flags, Library, ReachSeen, Script, ScriptError};
 
 use crate::slow::{SlowCall, SlowKind};
 

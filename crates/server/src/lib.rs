@@ -41,7 +41,7 @@ pub fn table() -> command::Table {
 #[cfg(test)]
 mod tests {
     use config::Invocation;
-    use settings::{Settings, TABLE};
+    use config::{Settings, TABLE};
 
     /// The settings of a server that is started with these arguments, for tests of its parts.
     pub(crate) fn settings(args: &[&str]) -> Settings {

@@ -5,6 +5,7 @@
 
 use acl::Lack;
 use command::{Client, CommandResult, Store};
+use config::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
 use heap::allocated_bytes;
 use keyspace::UnixMs;
 use memcached::{Door, Figures, Limits, reply_to_stranger};
@@ -12,7 +13,6 @@ use proactor::{CloseMode, ConnId};
 use process::system;
 use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
 use resp::{Output, Proto};
-use settings::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
 
 use crate::connections::bounds::has_had_its_turn;
 use crate::life::pipeline::{ROUNDS_PER_TURN, leave_rest};

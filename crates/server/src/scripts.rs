@@ -115,7 +115,7 @@ impl Door for ThreadHost {
         self.accounting.count_rejection(command, error);
     }
 
-    fn note_errors(&mut self, command: &Command, errors: &script::Errors) {
+    fn note_errors(&mut self, command: &Command, errors: &lua::Errors) {
         let uncounted = errors.uncounted.iter().map(|(code, count)| (&**code, *count));
         self.accounting.count_errors_of_script(command.id, uncounted);
     }

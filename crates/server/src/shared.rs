@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use acl::Users;
+use background::eviction::{Exceeded, Lowered};
 use clients::{AttackLog, Listeners, Registry, TlsKeeper};
 use command::{Client, Shards, Table};
+use config::{EntryMode, Settings};
 use ds::hashing::Seed;
 use keyspace::Config;
 use memcached::LaterFlush;
@@ -21,9 +23,7 @@ use process::shutdown::Shutdown;
 use recording::{Journal, Keeper, Tuning};
 use replication::{Acks, Following, Primary, Quorum, random_id};
 use scripting::Scripts;
-use settings::{EntryMode, Settings};
 use shard::Placement;
-use upkeep::eviction::{Exceeded, Lowered};
 
 use crate::mailroom::Remote;
 use crate::message::Message;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use acl::{Access, Seat};
+use background::timers::Alarm;
 use command::{Client, Command, CommandId, Route, Table};
 use migrate::Migration;
 use proactor::{CloseMode, Usage};
@@ -12,7 +13,6 @@ use queues::Progress;
 use replication::Peer;
 use shard::{Subscriber, WatchFlag};
 use tls::Handshake;
-use upkeep::timers::Alarm;
 
 use crate::parser::Protocol;
 use crate::state::State;

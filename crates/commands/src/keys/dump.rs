@@ -2,11 +2,11 @@
 
 use command::Flag::*;
 use command::KeyFlag::*;
+use command::dump::Builder;
 use command::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer,
     key, keyword_is, parse_i64, string, token,
 };
-use encoded::Builder;
 use keyspace::{Config, Value, access};
 use rdb::{Family, Reader, ValueType};
 
@@ -37,7 +37,7 @@ pub(super) const DUMP: Entry = Entry {
 fn dump(ctx: &mut Ctx) -> CommandResult {
     let compresses = ctx.store.config().rdb_compression;
     match ctx.store.read(ctx.args[1]) {
-        Some(value) => ctx.reply.bulk(&encoded::payload(value, compresses)),
+        Some(value) => ctx.reply.bulk(&command::dump::payload(value, compresses)),
         None => ctx.reply.null(),
     }
     Ok(())

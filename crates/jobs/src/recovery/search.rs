@@ -10,11 +10,11 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
+use background::Visits;
 use ds::hash::Hash;
 use keyspace::queue::Pop;
 use queues::{json_member, json_text, own_id};
 use shard::ShardId;
-use upkeep::Visits;
 
 use super::watch::{Around, look_at, store_of};
 use super::{Group, Process, SLACK_MS};

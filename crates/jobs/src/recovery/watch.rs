@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use background::Visits;
 use command::{Client, Store, Tx};
 use ds::set::Set;
 use keyspace::queue::RecoveryFigures;
 use resp::Proto;
 use shard::ShardId;
-use upkeep::Visits;
 
 use super::returning::Return;
 use super::search::Search;

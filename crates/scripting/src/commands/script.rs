@@ -2,7 +2,7 @@
 
 use command::Flag::*;
 use command::{Acl, CommandError, CommandResult, Group, Mode, Rule, Shape, keyword_is, oneof, string, token};
-use script::{Origin, Sha1Hex};
+use lua::{Origin, Sha1Hex};
 
 use super::{Ctx, Entry, Run, kill, refuse_source};
 use crate::program::Wanted;

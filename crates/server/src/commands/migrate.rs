@@ -1,8 +1,8 @@
 //! Gives MIGRATE what it needs from its thread (`migrate`).
 
 use command::CommandError;
+use config::TLS_CLUSTER;
 use migrate::{Door, Migration, Returned, Target};
-use settings::TLS_CLUSTER;
 
 use crate::message::Message;
 use crate::thread::ThreadHost;

@@ -4,11 +4,11 @@
 //! connections (`clients::Balance`). A thread that must give some away chooses them by their cost.
 
 use clients::{Load, Order};
+use config::{EntryMode, THREADS_ELASTIC};
 use observe::ThreadStats;
 use proactor::ConnId;
 use process::processors;
 use session::Session;
-use settings::{EntryMode, THREADS_ELASTIC};
 
 use crate::connections::moving::send_off;
 use crate::message::Message;

@@ -1,9 +1,9 @@
 //! Carries out the consequences of changed settings.
 
 use config::Id;
+use config::{BIND, Consequence, DIR, MAXCLIENTS, TABLE};
 use process::log;
 use process::system::words_of;
-use settings::{BIND, Consequence, DIR, MAXCLIENTS, TABLE};
 
 use crate::message::Message;
 use crate::reports::observe_settings;

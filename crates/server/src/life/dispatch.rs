@@ -16,11 +16,11 @@ use command::{
     Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Post, Route, Shards, Task,
     Work,
 };
+use config::EntryMode;
 use journal::Refusal;
 use replication::Standing;
 use resp::{Output, Reply};
 use session::Retry;
-use settings::EntryMode;
 use shard::{Delegated, PATIENCE_AFTER, ShardId};
 
 use crate::life::admit::{Admission, refusal_of_replica};

@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use clients::Whereabouts;
 use command::{Outcome, Post, Published, Task, Work};
+use config::EntryMode;
 use proactor::{ConnId, Event};
 use session::{Part, ReplyMode};
-use settings::EntryMode;
 use shard::{Delegated, Subscriber};
 
 use crate::connections::balancing::{is_elastic, threads_at_work};

@@ -7,10 +7,10 @@
 //! Because a script may take long, a window with a script leaves the shards before any command runs.
 
 use command::{ArgSlices, Command, Located, Mode, Route};
+use config::EntryMode;
 use proactor::{CloseMode, ConnId};
 use resp::{Limits, Output, Parsed, Reply, RequestParser};
 use session::Parser;
-use settings::EntryMode;
 use smallvec::SmallVec;
 
 use crate::connections::balancing::set_apart;

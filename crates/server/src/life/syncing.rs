@@ -15,12 +15,12 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use command::{CommandError, Tx};
+use config::APPENDONLY;
 use observe::ThreadStats;
 use proactor::ConnId;
 use replication::{Awaited, NO_JOURNAL, QUESTION, Reached};
 use resp::{Output, Reply};
 use session::{Session, SyncWait};
-use settings::APPENDONLY;
 
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};

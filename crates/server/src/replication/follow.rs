@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use command::{Client, Command, CommandError, Outcome, Post, Table};
+use config::REPL_TIMEOUT;
 use persistence::{Role, names};
 use proactor::{CloseMode, ConnId, ErrandStep, Socket};
 use replication::{
@@ -13,7 +14,6 @@ use replication::{
 use resp::Output;
 use scripting::Demands;
 use session::{Parser, Protocol};
-use settings::REPL_TIMEOUT;
 use shard::ShardId;
 
 use crate::connections::lifecycle::take_in;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use command::{Command, Located, Needs, OwnedArgs, Route, Rule, Tx};
+use config::{SAVE, SNAPSHOT_CRON};
 use journal::Progress;
 use keyspace::Dbs;
 use observe::ThreadStats;
@@ -22,7 +23,6 @@ use proactor::{Clock, ConnId};
 use recording::{Begun, Step};
 use scripting::Demands;
 use session::{Retry, Session};
-use settings::{SAVE, SNAPSHOT_CRON};
 use shard::ShardId;
 
 use super::Loaded;

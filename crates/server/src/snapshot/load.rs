@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use command::Table;
+use config::{AOF_LOAD_TRUNCATED, APPENDONLY, PROTO_MAX_BULK_LEN, RDBCHECKSUM, Settings};
 use journal::Data;
 use keyspace::queue::Known;
 use keyspace::{Config, UnixMs};
@@ -19,7 +20,6 @@ use proactor::Clock;
 use recording::{Journal, Opening, Slices, Tuning};
 use replication::{Following, Primary};
 use scripting::{Found, Scripts};
-use settings::{AOF_LOAD_TRUNCATED, APPENDONLY, PROTO_MAX_BULK_LEN, RDBCHECKSUM, Settings};
 use shard::Placement;
 
 use super::loaded::Loaded;

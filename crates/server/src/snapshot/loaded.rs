@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
 use command::{Tx, replace_dbs};
+use lua::LibrarySet;
 use persistence::{Snapshots, StreamId};
 use recording::Begun;
-use script::LibrarySet;
 use scripting::Scripts;
 
 /// Loaded data.

@@ -82,9 +82,9 @@ mod tests {
 
     use acl::{Access, Grammar};
     use command::{Blocked, Client, OwnedArgs, When};
+    use config::Settings;
     use resp::Proto;
     use session::{Parser, Protocol, Session, Wait};
-    use settings::Settings;
     use shard::{Claim, Waiter};
 
     use super::*;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use acl::{Context, Denial, Lack, Latest, Origin, Reason, TOO_MANY_PASSWORDS, WRONG_PASSWORD};
 use clients::Door;
 use command::{Command, CommandError, CommandResult, Route};
+use config::{ACLLOG_MAX_LEN, AUTH_FAILURES_MAX, MAXCLIENTS_PER_USER};
 use resp::Output;
 use session::Session;
-use settings::{ACLLOG_MAX_LEN, AUTH_FAILURES_MAX, MAXCLIENTS_PER_USER};
 use shard::Scope;
 
 use crate::thread::ThreadHost;

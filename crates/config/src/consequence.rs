@@ -1,4 +1,4 @@
-//! The consequences of changing a setting, as names; `server/control/consequences.rs` implements them.
+//! The consequences of changing a setting, as names; `server/ops/consequences.rs` implements them.
 
 /// A step that must follow the change of a setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,8 +16,8 @@
 //! `merge.rs` applies them, the command line last; `values.rs` holds the values, an atomic number for the hot path and a
 //! text for CONFIG GET.
 //!
-//! Not here: the command CONFIG (`control/configuring.rs`), and the consequences of a change
-//! (`server/control/consequences.rs`).
+//! Not here: the command CONFIG (`ops/configuring.rs`), and the consequences of a change
+//! (`server/ops/consequences.rs`).
 
 #![forbid(unsafe_code)]
 

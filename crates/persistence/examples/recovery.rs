@@ -2,7 +2,7 @@
 //!
 //! Half of the effects set new keys, half push to a thousand lists, 230 bytes each. With a file, the same
 //! stream is written there, for redis-server to load it as its append-only file.
-#![allow(clippy::disallowed_methods, reason = "an example reads files and clocks")]
+#![expect(clippy::disallowed_methods, reason = "an example reads files and clocks")]
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -25,7 +25,7 @@
 //! server takes over the loaded data.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::disallowed_types, reason = "the threads of a save or of a load share state behind locks")]
+#![expect(clippy::disallowed_types, reason = "the threads of a save or of a load share state behind locks")]
 
 mod configured;
 mod error;

@@ -1,4 +1,5 @@
-//! Replication: a server and its replicas, and a replica and its primary.
+//! Replication: the log of a running server (`log/`), which feeds its journal and its replicas; a server and its
+//! replicas; a replica and its primary.
 //!
 //! ```text
 //!   PSYNC ──▶ Waiting ──▶ Sending ──▶ (Confirming) ──▶ Online          PSYNC with a known place ──▶ (CatchingUp) ──▶ Online
@@ -32,6 +33,7 @@ mod incoming;
 mod limits;
 pub mod link;
 mod link_settings;
+pub mod log;
 mod peer;
 mod primary;
 mod quorum;

@@ -7,13 +7,13 @@
 mod background;
 mod commands;
 mod connections;
-mod control;
 mod crash;
 mod error;
 mod life;
 mod mailroom;
 mod memcached;
 mod message;
+mod ops;
 mod replication;
 mod reports;
 mod scripts;

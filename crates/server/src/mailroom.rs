@@ -16,9 +16,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use clients::session::{Answer, Part, Stock};
 use command::{Client, Parcels, Published};
 use proactor::{Envelope, Inbox, Spares, Waker};
-use session::{Answer, Part, Stock};
 
 use crate::message::Message;
 

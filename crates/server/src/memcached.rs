@@ -141,7 +141,7 @@ impl Door for ThreadHost {
             // As in memcached, existing items stay: only items that are stored later make room for themselves.
             self.shared.lowered.begin(bytes, used_bytes);
         }
-        control::change(self, store, &[("maxmemory", &bytes.to_string())], false).is_ok()
+        ops::change(self, store, &[("maxmemory", &bytes.to_string())], false).is_ok()
     }
 
     fn flush(&mut self, store: &mut Store, at: Option<UnixMs>) {

@@ -7,12 +7,12 @@
 //! (`life/busy.rs`).
 
 use acl::{Context, Lack};
+use clients::session::{Part, Session};
 use command::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
 use proactor::ConnId;
 use replication::Standing as Refused;
 use resp::{Output, Proto, Reply};
 use scripting::{Answer, Door, Settings, Standing, States};
-use session::{Part, Session};
 
 use crate::life::admit::refuses_writes;
 use crate::life::giving_way::give_way_if_due;

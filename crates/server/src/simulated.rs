@@ -13,8 +13,8 @@ use journal::Step;
 use persistence::{Spool, WriterStep};
 use proactor::{ErrandStep, Errands, SimDisk, SimNet};
 use process::processors::ThreadCount;
-use recording::Tuning;
 use replication::Content;
+use replication::log::Tuning;
 use shard::{Hold, ShardId};
 
 use crate::shared::{Lease, Machine, Shared};

@@ -315,10 +315,10 @@ impl ThreadHost {
 mod tests {
     use std::time::Duration;
 
+    use clients::session::{Parser, Protocol, Session};
     use command::{Client, Receiver, Table};
     use proactor::{Event, SimConfig, SimNet, Waker};
     use pubsub::ClientTracking;
-    use session::{Parser, Protocol, Session};
     use shard::{Scope, Subscriber};
 
     use super::*;

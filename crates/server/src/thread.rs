@@ -18,13 +18,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use background::Visits;
+use clients::session::{Aside, Pausing, Session, Watching};
 use clients::{Dealer, GivingWay, Moves, Watchlist, Workload};
 use command::Tx;
 use observe::{Accounting, Monitors};
 use proactor::{CloseMode, ConnId, Driver, Event};
 use replication::{Follower, Replicas};
 use scripting::States;
-use session::{Aside, Pausing, Session, Watching};
 use shard::{Hold, ShardId};
 
 use crate::commands::own::Functions;

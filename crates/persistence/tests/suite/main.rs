@@ -1,5 +1,5 @@
 //! Saving and loading without a server.
-#![allow(clippy::disallowed_types, reason = "tests have threads")]
+#![expect(clippy::disallowed_types, reason = "tests have threads")]
 
 mod checks;
 mod hostile_append_only;

@@ -22,10 +22,10 @@ pub(crate) mod transactions;
 const OWN_FAMILIES: &[Family] = &[
     Family::Acl(acl::ENTRIES),
     Family::Clients(clients::ENTRIES),
-    Family::Cluster(::cluster::ENTRIES),
-    Family::Control(control::ENTRIES),
+    Family::Cluster(ops::cluster::ENTRIES),
+    Family::Ops(ops::ENTRIES),
     Family::Server(connection::ENTRIES),
-    Family::Migrate(::migrate::ENTRIES),
+    Family::Migrate(ops::migrate::ENTRIES),
     Family::PubSub(pubsub::ENTRIES),
     Family::Queues(::queues::ENTRIES),
     Family::Scripting(scripting::ENTRIES),
@@ -37,7 +37,7 @@ const OWN_FAMILIES: &[Family] = &[
 
 /// The families of commands that need nothing from their thread.
 fn families_of_store() -> impl Iterator<Item = &'static [command::Entry]> {
-    commands::FAMILIES.iter().copied().chain([jobs::ENTRIES, catalog::ENTRIES])
+    commands::FAMILIES.iter().copied().chain([jobs::ENTRIES, ops::catalog::ENTRIES])
 }
 
 /// The entries of all families for the table of commands, the data commands first.

@@ -74,9 +74,9 @@ families! {
     Scripting: dyn scripting::Door;
     Server: ThreadHost;
     Clients: dyn clients::Door;
-    Cluster: dyn cluster::Door;
-    Control: dyn control::Door;
-    Migrate: dyn migrate::Door;
+    Cluster: dyn ops::cluster::Door;
+    Ops: dyn ops::Door;
+    Migrate: dyn ops::migrate::Door;
     Memcached: dyn memcached::Door;
     PubSub: dyn pubsub::Door;
     Queues: dyn queues::Door;

@@ -8,6 +8,7 @@
 //! replies when all commands have.
 
 use acl::{Context, Lack, Reason};
+use clients::session::{Executing, Multi};
 use command::Flag::*;
 use command::KeyFlag::*;
 use command::{
@@ -15,7 +16,6 @@ use command::{
     OwnedArgs, Route, Rule, Shape, Tx, key,
 };
 use resp::{Output, Reply};
-use session::{Executing, Multi};
 use shard::ShardId;
 
 use crate::commands::own::{Ctx, Entry, Run};

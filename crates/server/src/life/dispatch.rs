@@ -11,6 +11,7 @@
 
 use std::sync::atomic::Ordering;
 
+use clients::session::Retry;
 use command::mutant::{self, Mutant};
 use command::{
     Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Post, Route, Shards, Task,
@@ -20,7 +21,6 @@ use config::EntryMode;
 use journal::Refusal;
 use replication::Standing;
 use resp::{Output, Reply};
-use session::Retry;
 use shard::{Delegated, PATIENCE_AFTER, ShardId};
 
 use crate::life::admit::{Admission, refusal_of_replica};

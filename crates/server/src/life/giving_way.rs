@@ -19,10 +19,10 @@
 use std::time::Duration;
 
 use clients::Whereabouts;
+use clients::session::{Part, ReplyMode};
 use command::{Outcome, Post, Published, Task, Work};
 use config::EntryMode;
 use proactor::{ConnId, Event};
-use session::{Part, ReplyMode};
 use shard::{Delegated, Subscriber};
 
 use crate::connections::balancing::{is_elastic, threads_at_work};

@@ -11,11 +11,11 @@
 
 use std::sync::Arc;
 
+use clients::session::Wait;
 use clients::{LeftOver, Whereabouts};
 use command::{Blocked, Client, CommandError, Forget, OwnedArgs, Parcel, Post, Restore, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
-use session::Wait;
 use shard::{Ready, ShardId, Subscriber, Waiter};
 
 use crate::life::syncing::end_sync;

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use clients::session::{Parser, Protocol};
 use command::{Client, Command, CommandError, Outcome, Post, Table};
 use config::REPL_TIMEOUT;
 use persistence::{Role, names};
@@ -13,7 +14,6 @@ use replication::{
 };
 use resp::Output;
 use scripting::Demands;
-use session::{Parser, Protocol};
 use shard::ShardId;
 
 use crate::connections::lifecycle::take_in;

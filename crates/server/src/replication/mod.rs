@@ -1,7 +1,7 @@
 //! Replicas of this server: their connections, and when a snapshot begins for them. `replication` decides what they are
 //! sent.
 //!
-//! Not here: the stream (`recording`), and the snapshot itself (`snapshot/spool.rs`).
+//! Not here: the stream (`replication/log/`), and the snapshot itself (`snapshot/spool.rs`).
 
 mod door;
 mod follow;

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use clients::session::{Retry, Session};
 use command::{Command, Located, Needs, OwnedArgs, Route, Rule, Tx};
 use config::{SAVE, SNAPSHOT_CRON};
 use journal::Progress;
@@ -20,9 +21,8 @@ use keyspace::Dbs;
 use observe::ThreadStats;
 use persistence::{Plan, Saving, is_due, save_settings};
 use proactor::{Clock, ConnId};
-use recording::{Begun, Step};
+use replication::log::{Begun, Step};
 use scripting::Demands;
-use session::{Retry, Session};
 use shard::ShardId;
 
 use super::Loaded;

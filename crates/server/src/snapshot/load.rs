@@ -17,7 +17,7 @@ use persistence::{
     Choice, Import, Load, Names, Progress, Recovery, Snapshots, Source, names, on_heap_to_serve,
 };
 use proactor::Clock;
-use recording::{Journal, Opening, Slices, Tuning};
+use replication::log::{Journal, Opening, Slices, Tuning};
 use replication::{Following, Primary};
 use scripting::{Found, Scripts};
 use shard::Placement;

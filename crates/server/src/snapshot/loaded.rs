@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use command::{Tx, replace_dbs};
 use lua::LibrarySet;
 use persistence::{Snapshots, StreamId};
-use recording::Begun;
+use replication::log::Begun;
 use scripting::Scripts;
 
 /// Loaded data.

@@ -81,10 +81,10 @@ mod tests {
     use std::sync::Arc;
 
     use acl::{Access, Grammar};
+    use clients::session::{Parser, Protocol, Session, Wait};
     use command::{Blocked, Client, OwnedArgs, When};
     use config::Settings;
     use resp::Proto;
-    use session::{Parser, Protocol, Session, Wait};
     use shard::{Claim, Waiter};
 
     use super::*;

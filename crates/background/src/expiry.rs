@@ -6,7 +6,7 @@
 //! Not here: expired keys that are found when they are used (`Store`), and how a table finds them
 //! (`Db::find_expired`).
 
-use command::{Client, Store, Tx};
+use engine::{Client, Store, Tx};
 use resp::Proto;
 use shard::ShardId;
 

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use command::Garbage;
+use engine::Garbage;
 
 use observe::ThreadStats;
 

@@ -188,7 +188,7 @@ mod tests {
         assert!(slice_count > 8, "slices are short");
         assert!(hashes.next_ms().is_none(), "it waits for the next pass");
         assert_eq!(thread.local.line("HGET job:17 number"), "$2\r\n17\r\n");
-        let client = command::Client::internal(0, resp::Proto::Resp2);
+        let client = engine::Client::internal(0, resp::Proto::Resp2);
         let compressed = thread.local.with_store(client, |store| {
             let keys = (0..4000).map(|number| format!("job:{number}"));
             keys.filter(|key| {

@@ -8,7 +8,7 @@
 
 #![forbid(unsafe_code)]
 
-use command::Tx;
+use engine::Tx;
 use shard::ShardId;
 
 pub mod cron;
@@ -40,7 +40,7 @@ pub trait Visits {
 
 #[cfg(test)]
 mod tests {
-    use command::{Client, Local};
+    use engine::{Client, Local};
     use resp::Proto;
 
     use super::*;

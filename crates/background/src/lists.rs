@@ -46,7 +46,7 @@ mod tests {
             thread.local.line(&format!("LPUSH q {}", jobs.join(" ")));
         }
         let used = |thread: &mut Alone| {
-            let client = command::Client::internal(0, resp::Proto::Resp2);
+            let client = engine::Client::internal(0, resp::Proto::Resp2);
             thread.local.with_store(client, |store| {
                 let list = store.peek_as::<ds::list::List>(b"q").expect("a list").expect("it is there");
                 list.debug_validate();

@@ -7,9 +7,9 @@
 
 use std::collections::VecDeque;
 
-use command::{Client, Store, Tx};
 use ds::queue::{Figures, JobCounts};
 use ds::set::Set;
+use engine::{Client, Store, Tx};
 use keyspace::UnixMs;
 use keyspace::queue::{Known, Now};
 use resp::Proto;

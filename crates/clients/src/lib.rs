@@ -41,8 +41,8 @@ mod workload;
 
 use crate::session::{Finish, Session, Subject};
 use ::acl::Users;
-use command::{CommandResult, HostFn};
 use config::Settings;
+use engine::{CommandResult, HostFn};
 
 pub use attack_log::AttackLog;
 pub use balance::{Balance, Load, Order, choose};
@@ -102,10 +102,10 @@ pub struct Server {
 }
 
 /// A call of a command of this crate.
-pub type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+pub type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
 /// The function of a command of this crate.
 pub type Function = HostFn<dyn Door>;
 /// The declaration of a command of this crate.
-pub type Entry = command::Entry<Function>;
+pub type Entry = engine::Entry<Function>;
 /// The implementation of a command of this crate.
-type Run = command::Run<Function>;
+type Run = engine::Run<Function>;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use command::{CommandId, Flag};
+use engine::{CommandId, Flag};
 use observe::{Durations, EntryType, Facts};
 
 use crate::Source;

@@ -25,12 +25,12 @@
 use std::collections::BTreeSet;
 
 use background::Visits;
-use command::{Change, Class, Client, JobsDue, Store, Tx, peek_into};
 use ds::Kind;
 use ds::hash::Hash;
 use ds::list::List;
 use ds::set::Set;
 use ds::zset::ZSet;
+use engine::{Change, Class, Client, JobsDue, Store, Tx, peek_into};
 use keyspace::UnixMs;
 use keyspace::queue::PROMOTIONS;
 pub(crate) use queues::in_seconds;

@@ -13,11 +13,11 @@ mod shared;
 use std::time::Duration;
 
 use background::Visits;
-use command::{
-    Client, CommandResult, Ctx, Entry, KeySpec, Limit, Local, Outcome, OwnedEffect, Post, Run, Tx, keyword_is,
-};
 use ds::random::Random;
 use ds::zset::ZSet;
+use engine::{
+    Client, CommandResult, Ctx, Entry, KeySpec, Limit, Local, Outcome, OwnedEffect, Post, Run, Tx, keyword_is,
+};
 use keyspace::JobSettings;
 use resp::{Output, Proto};
 use shard::ShardId;

@@ -1,9 +1,9 @@
 //! CONFIG: shows the settings and changes them while the server runs.
 
-use command::Flag::*;
-use command::{CommandError, CommandResult, Group, Mode, Secrets, Shape, Store, block, string};
 use config::{Consequence, ENABLE_PROTECTED_CONFIGS, TABLE, USER};
 use config::{Id, Refusal};
+use engine::Flag::*;
+use engine::{CommandError, CommandResult, Group, Mode, Secrets, Shape, Store, block, string};
 use process::system::words_of;
 
 use crate::{Ctx, Door, Entry, Run, Server, client_may};

@@ -7,15 +7,15 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use command::Flag::*;
-use command::{
-    CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, parse_count, parse_i64,
-    subcommand_error,
-};
 use commands::keys::digest;
 use commands::keys::populate::Population;
 use config::ENABLE_DEBUG_COMMAND;
 use ds::dictionary::PackingFigures;
+use engine::Flag::*;
+use engine::{
+    CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, parse_count, parse_i64,
+    subcommand_error,
+};
 use keyspace::ValueRef;
 use process::{crash, system};
 

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use command::{CommandError, CommandResult, Store, Tx};
 use commands::keys::populate::Population;
 use config::Id;
 use config::Settings;
+use engine::{CommandError, CommandResult, Store, Tx};
 use persistence::Snapshots;
 use proactor::Disk;
 use process::shutdown::How;

@@ -29,9 +29,9 @@ mod shutdown;
 #[cfg(test)]
 mod tests;
 
-use command::{Command, CommandError, HostFn};
 use config::Id;
 use config::{ENABLE_DEBUG_COMMAND, ENABLE_MODULE_COMMAND};
+use engine::{Command, CommandError, HostFn};
 
 pub use configuring::change;
 pub use door::{Door, Server};
@@ -49,11 +49,11 @@ pub const ENTRIES: &[Entry] = &[
 ];
 
 /// A call of a command of this crate.
-type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
 /// The declaration of a command of this crate.
-pub type Entry = command::Entry<HostFn<dyn Door>>;
+pub type Entry = engine::Entry<HostFn<dyn Door>>;
 /// The function that runs a command of this crate.
-type Run = command::Run<HostFn<dyn Door>>;
+type Run = engine::Run<HostFn<dyn Door>>;
 
 /// Whether a setting of no, yes and local allows something to the client whose command runs.
 fn client_may(door: &mut dyn Door, id: Id) -> bool {

@@ -1,8 +1,8 @@
 //! MODULE: answers that there are no modules, and refuses to load one.
 
-use command::Flag::*;
-use command::{CommandError, CommandResult, Group, Shape, block, keyword_is, string};
 use config::ENABLE_MODULE_COMMAND;
+use engine::Flag::*;
+use engine::{CommandError, CommandResult, Group, Shape, block, keyword_is, string};
 
 use crate::{Ctx, Entry, Run, client_may, not_allowed};
 

@@ -4,8 +4,8 @@
 
 use std::sync::atomic::Ordering;
 
-use command::Flag::*;
-use command::{Acl, CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, token};
+use engine::Flag::*;
+use engine::{Acl, CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, token};
 
 use crate::{Ctx, Entry, Run, failed};
 

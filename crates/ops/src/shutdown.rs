@@ -2,8 +2,8 @@
 //!
 //! Not here: the state of a shutdown (`process/shutdown.rs`), and what it waits for (`server/shutdown.rs`).
 
-use command::Flag::*;
-use command::{CommandError, CommandResult, Group, Mode, Shape, keyword_is, oneof, token};
+use engine::Flag::*;
+use engine::{CommandError, CommandResult, Group, Mode, Shape, keyword_is, oneof, token};
 use process::shutdown::How;
 
 use crate::{Ctx, Entry, Run};

@@ -2,10 +2,10 @@
 
 use std::sync::atomic::AtomicBool;
 
-use command::{Client, CommandError, CommandResult, Entry, Host, Local, OwnCall, Run, Store, Tx};
 use commands::keys::populate::Population;
 use config::Id;
 use config::{MAXMEMORY, Settings};
+use engine::{Client, CommandError, CommandResult, Entry, Host, Local, OwnCall, Run, Store, Tx};
 use persistence::Snapshots;
 use proactor::{Clock, Disk};
 use process::shutdown::How;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use command::{Command, Entry, Rule, Run, Table};
 use ds::hashing::Seed;
 use effectlog::Slice;
+use engine::{Command, Entry, Rule, Run, Table};
 use keyspace::Config;
 use persistence::{Extras, FoundSlice, Load, Names, Progress, Recovery, Role, Tuning};
 use proactor::{Clock, Disk};

@@ -21,7 +21,7 @@
 //! finds Redis' append-only files, decides whether to load them or the snapshot, and runs their commands.
 //! `recover/` applies the slices of the journal to its base.
 //!
-//! Not here: the bytes of values (`command/dump.rs`) and of snapshots (`rdb`), the time of a save, and how a
+//! Not here: the bytes of values (`engine/dump.rs`) and of snapshots (`rdb`), the time of a save, and how a
 //! server takes over the loaded data.
 
 #![forbid(unsafe_code)]

@@ -1,11 +1,11 @@
 //! REPLICAOF, FAILOVER, PSYNC and related commands.
 
-use command::Flag::*;
-use command::{
+use effectlog::Reader;
+use engine::Flag::*;
+use engine::{
     Acl, CommandError, CommandResult, Group, Mode, Route, Rule, Shape, block, integer, keyword_is, oneof,
     parse_i64, string, token,
 };
-use effectlog::Reader;
 
 use config::CLUSTER_MODE;
 

@@ -49,9 +49,9 @@ mod wide;
 
 use std::sync::Arc;
 
-use command::{HostFn, Tx};
 use config::Settings;
 use effectlog::{Backlog, Cut};
+use engine::{HostFn, Tx};
 
 pub use acks::Acks;
 pub use address::Address;
@@ -165,7 +165,7 @@ pub enum RoleChange {
     Promoted,
 }
 
-type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
 /// The declaration of a command of this crate.
-pub type Entry = command::Entry<HostFn<dyn Door>>;
-type Run = command::Run<HostFn<dyn Door>>;
+pub type Entry = engine::Entry<HostFn<dyn Door>>;
+type Run = engine::Run<HostFn<dyn Door>>;

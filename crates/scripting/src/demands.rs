@@ -3,7 +3,7 @@
 //!
 //! Code that refuses or delays a call because of what it may do asks here, and not the entry.
 
-use command::{Command, Flag, Route};
+use engine::{Command, Flag, Route};
 
 use crate::states::States;
 

@@ -1,6 +1,6 @@
 //! The interface through which scripts and their commands use the thread that runs them.
 
-use command::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
+use engine::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
 use resp::{Output, Proto, Reply};
 
 use crate::states::States;

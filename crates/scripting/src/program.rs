@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use command::CommandError;
+use engine::CommandError;
 use lua::{Flags, Library, ReachSeen, Script, ScriptError};
 
 use crate::slow::{SlowCall, SlowKind};

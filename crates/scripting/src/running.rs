@@ -10,7 +10,7 @@
 //! clients, other threads answer `BUSY` where a command needs its shards, and `SCRIPT KILL` (for a function
 //! `FUNCTION KILL`) ends it. A script that has written nothing when `script-time-max` is over is ended.
 
-use command::{Client, Command, CommandError, Flag, Located, Needs, Outcome, Tx};
+use engine::{Client, Command, CommandError, Flag, Located, Needs, Outcome, Tx};
 use lua::{Interrupt, Reach};
 use resp::{Output, Proto, Reply};
 use shard::ShardId;

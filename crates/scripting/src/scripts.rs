@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use command::CommandError;
+use engine::CommandError;
 use lua::ScriptCache;
 
 use crate::libraries::Libraries;

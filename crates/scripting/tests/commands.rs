@@ -1,6 +1,6 @@
 //! The commands on a single-threaded store, with a door that records the calls made to it.
 
-use command::{
+use engine::{
     Client, Command, CommandError, CommandId, CommandResult, Host, Local, Outcome, OwnCall, Run, Tx,
 };
 use proactor::Clock;
@@ -142,8 +142,8 @@ struct Server {
 
 impl Server {
     fn new() -> Server {
-        let own: Vec<command::Entry> = scripting::ENTRIES.iter().map(Entry::of_host).collect();
-        let families: Vec<&'static [command::Entry]> =
+        let own: Vec<engine::Entry> = scripting::ENTRIES.iter().map(Entry::of_host).collect();
+        let families: Vec<&'static [engine::Entry]> =
             commands::FAMILIES.iter().copied().chain([&*Vec::leak(own)]).collect();
         let scripts: &'static Scripts = Box::leak(Box::new(Scripts::new(1, |_, _| {})));
         let states = States::new(scripts, 0, Clock::real(), 64 << 20);

@@ -10,8 +10,8 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-use command::CommandId;
 use config::{CRASH_LOG_ENABLED, PORT};
+use engine::CommandId;
 use process::crash::Reported;
 use process::system;
 

@@ -34,8 +34,8 @@ pub use simulated::{SimulatedServer, SimulatedThread, simulate};
 pub use start::run;
 
 /// All commands of the server, for tests that use their declarations.
-pub fn table() -> command::Table {
-    command::Table::new(&commands::families())
+pub fn table() -> engine::Table {
+    engine::Table::new(&commands::families())
 }
 
 #[cfg(test)]

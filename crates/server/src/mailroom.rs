@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clients::session::{Answer, Part, Stock};
-use command::{Client, Parcels, Published};
+use engine::{Client, Parcels, Published};
 use proactor::{Envelope, Inbox, Spares, Waker};
 
 use crate::message::Message;
@@ -209,7 +209,7 @@ impl Mailroom {
 
 #[cfg(test)]
 mod tests {
-    use command::{Medium, Receiver};
+    use engine::{Medium, Receiver};
     use shard::{Scope, Subscriber};
 
     use super::*;

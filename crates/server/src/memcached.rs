@@ -4,8 +4,8 @@
 //! It replaces `life/pipeline.rs` for this protocol. It has no windows.
 
 use acl::Lack;
-use command::{Client, CommandResult, Store};
 use config::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
+use engine::{Client, CommandResult, Store};
 use heap::allocated_bytes;
 use keyspace::UnixMs;
 use memcached::{Door, Figures, Limits, reply_to_stranger};

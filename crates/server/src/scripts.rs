@@ -8,7 +8,7 @@
 
 use acl::{Context, Lack};
 use clients::session::{Part, Session};
-use command::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
+use engine::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
 use proactor::ConnId;
 use replication::Standing as Refused;
 use resp::{Output, Proto, Reply};

@@ -110,7 +110,7 @@ fn judge(settings: &Settings, found: &Found) -> Result<(), Error> {
 }
 
 /// Renames the commands of `table` as these lines ask.
-pub(crate) fn rename(table: &mut command::Table, renames: &[Rename]) -> Result<(), Error> {
+pub(crate) fn rename(table: &mut engine::Table, renames: &[Rename]) -> Result<(), Error> {
     for rename in renames {
         table.rename(&rename.from, &rename.to).map_err(|why| rename.refused(why))?;
     }
@@ -283,7 +283,7 @@ struct Starting {
 /// Opens the threads' drivers, and creates the shared part.
 fn open_threads(
     settings: Settings,
-    table: command::Table,
+    table: engine::Table,
     users: Users,
     machine: Machine,
 ) -> Result<(&'static Shared, Vec<Starting>), Error> {

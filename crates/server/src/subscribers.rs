@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use command::{Medium, Needs, Published};
+use engine::{Medium, Needs, Published};
 use observe::Monitors;
 use proactor::{ConnId, Driver};
 use pubsub::{Broadcasts, Directory, Door, Encodings, Keys, Subscriptions, Way};
@@ -316,7 +316,7 @@ mod tests {
     use std::time::Duration;
 
     use clients::session::{Parser, Protocol, Session};
-    use command::{Client, Receiver, Table};
+    use engine::{Client, Receiver, Table};
     use proactor::{Event, SimConfig, SimNet, Waker};
     use pubsub::ClientTracking;
     use shard::{Scope, Subscriber};

@@ -20,7 +20,7 @@ use std::time::Duration;
 use background::Visits;
 use clients::session::{Aside, Pausing, Session, Watching};
 use clients::{Dealer, GivingWay, Moves, Watchlist, Workload};
-use command::Tx;
+use engine::Tx;
 use observe::{Accounting, Monitors};
 use proactor::{CloseMode, ConnId, Driver, Event};
 use replication::{Follower, Replicas};

@@ -6,8 +6,8 @@
 //!
 //! The shards are visited one at a time, by trying.
 
-use command::{Client, Store, Tx};
 use ds::random::Random;
+use engine::{Client, Store, Tx};
 use resp::Proto;
 use shard::ShardId;
 

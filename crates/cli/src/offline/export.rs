@@ -11,9 +11,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use command::Table;
 use config::Export;
 use ds::hashing::Seed;
+use engine::Table;
 use journal::{End, Folder, Reading, Rest};
 use keyspace::{Config, Db, Dbs, Marks, UnixMs, ValueRef};
 use persistence::{

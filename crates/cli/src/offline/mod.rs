@@ -13,8 +13,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use command::Table;
 use config::{Export, FolderTask};
+use engine::Table;
 use journal::Folder;
 use proactor::Disk;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use acl::{Access, Seat};
 use background::timers::Alarm;
-use command::{Client, Command, CommandId, Route, Table};
+use engine::{Client, Command, CommandId, Route, Table};
 use ops::migrate::Migration;
 use proactor::{CloseMode, Usage};
 use pubsub::{Caching, ClientTracking, Subscriptions, UnreadNews};

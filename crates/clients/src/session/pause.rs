@@ -9,7 +9,7 @@
 
 use crate::session::client::Session;
 use crate::session::state::Postponed;
-use command::{Command, OwnedArgs};
+use engine::{Command, OwnedArgs};
 
 /// A pause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use command::{Client, CommandError};
+use engine::{Client, CommandError};
 
 use crate::session::state::Part;
 

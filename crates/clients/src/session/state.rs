@@ -41,7 +41,7 @@
 //! A reply that waits for the journal is not a state: its command has run. The connection's output has a mark instead,
 //! and is sent up to that mark.
 
-use command::{Blocked, CommandId, Needs, OwnedArgs};
+use engine::{Blocked, CommandId, Needs, OwnedArgs};
 use proactor::CloseMode;
 use replication::Awaited;
 use resp::Reply;
@@ -444,7 +444,7 @@ impl std::fmt::Debug for Gathering {
 mod tests {
     use std::sync::Arc;
 
-    use command::{Client, When};
+    use engine::{Client, When};
     use resp::Proto;
     use shard::{Claim, Waiter};
 
@@ -454,7 +454,7 @@ mod tests {
         let (command, args) = (CommandId(0), OwnedArgs::default);
         let retry = || Retry { command, args: args(), needs: Needs::Nothing, tries: 0 };
         let client = Client::internal(0, Proto::Resp2);
-        let wait = command::Wait {
+        let wait = engine::Wait {
             client,
             args: args(),
             when: When::Is(|_, _, _| true),

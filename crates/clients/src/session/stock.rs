@@ -11,7 +11,7 @@
 //! returns to the other through [`Spares`], which all threads share, as nodes with a parcel in each. Everything has a
 //! limit: memory beyond it is freed, and parts that run out are allocated.
 
-use command::{Parcel, Parcels};
+use engine::{Parcel, Parcels};
 use proactor::{Envelope, Spares};
 
 /// The limit of nodes that a thread keeps.

@@ -3,7 +3,7 @@
 //! Such an EXEC replies when all of its commands have replied. Until then it keeps their replies, because other
 //! messages to its client may come in between and must not interrupt the array.
 
-use command::{CommandId, OwnedArgs};
+use engine::{CommandId, OwnedArgs};
 use resp::{Output, Reply};
 
 /// Commands between MULTI and EXEC.

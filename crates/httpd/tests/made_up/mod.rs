@@ -6,9 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use acl::{Access, Grammar, Users};
-use command::{Entry, Flag, Shards, Table};
 use config::Value;
 use config::{HTTP_PORT, Settings};
+use engine::{Entry, Flag, Shards, Table};
 use httpd::{Listening, ServerConfig, Source};
 use observe::{Clients, CpuTime, Facts, Memory, Observed, Persistence, Replication, Server, Spans};
 use queues::{Row, State, System, Waits};

@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::Ordering;
 
 use background::Visits;
-use command::{Change, Class, Store, Tx, note_put_back};
 use ds::list::{End, List};
 use ds::set::Set;
+use engine::{Change, Class, Store, Tx, note_put_back};
 use queues::own_id;
 use shard::ShardId;
 

@@ -188,7 +188,7 @@ fn reported(
         look_at((around.locate)(&key), thread, |tx| {
             let mut buffer = Vec::new();
             let store = store_of(tx, process.db);
-            let Ok(Some(work)) = command::peek_into::<Hash>(&store, &key, &mut buffer) else { return };
+            let Ok(Some(work)) = engine::peek_into::<Hash>(&store, &key, &mut buffer) else { return };
             for (field, entry) in work.iter() {
                 let entry = entry.bytes();
                 let text = |name| json_text(json_member(&entry, name)?);

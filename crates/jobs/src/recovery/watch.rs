@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use background::Visits;
-use command::{Client, Store, Tx};
 use ds::set::Set;
+use engine::{Client, Store, Tx};
 use keyspace::queue::RecoveryFigures;
 use resp::Proto;
 use shard::ShardId;

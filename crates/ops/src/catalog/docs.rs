@@ -1,6 +1,6 @@
 //! COMMAND DOCS: summaries, arguments, history.
 
-use command::{Arg, ArgKind, Command, CommandResult, Ctx, Entry, Run, Shape, Table, string};
+use engine::{Arg, ArgKind, Command, CommandResult, Ctx, Entry, Run, Shape, Table, string};
 use resp::Reply;
 
 use crate::catalog::SUBCOMMAND;

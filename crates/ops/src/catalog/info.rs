@@ -1,6 +1,6 @@
 //! COMMAND INFO: arity, flags, key positions, categories, tips, key specs, subcommands.
 
-use command::{
+use engine::{
     Acl, Begin, Command, CommandResult, Ctx, Entry, Find, Flag, KeyFlag, KeySpec, Run, Shape, Table, string,
 };
 use resp::Reply;

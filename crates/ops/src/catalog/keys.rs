@@ -1,7 +1,7 @@
 //! COMMAND GETKEYS and GETKEYSANDFLAGS: which arguments of a command are keys, and what it does with them.
 
-use command::KeyFlag::Incomplete;
-use command::{CommandError, CommandResult, Ctx, Entry, Flag, KeyFlag, KeySpec, KeyUse, Run, Shape, string};
+use engine::KeyFlag::Incomplete;
+use engine::{CommandError, CommandResult, Ctx, Entry, Flag, KeyFlag, KeySpec, KeyUse, Run, Shape, string};
 
 use crate::catalog::SUBCOMMAND;
 use crate::catalog::info::write_key_flags;

@@ -12,8 +12,8 @@ mod page;
 #[cfg(test)]
 mod tests;
 
-use command::Flag::*;
-use command::{
+use engine::Flag::*;
+use engine::{
     Acl, Command, CommandError, CommandResult, Ctx, Entry, Group, Run, Shape, keyword_is, oneof, pattern,
     string,
 };

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use command::{Arg, ArgKind, Command, Group, Table};
+use engine::{Arg, ArgKind, Command, Group, Table};
 
 /// The address of Redis' documentation.
 const REDIS_DOCS: &str = "https://redis.io/docs/latest/commands";
@@ -47,7 +47,7 @@ pub fn page(table: &Table, differences: &str) -> String {
     let mut families: BTreeMap<&str, (Group, Vec<&Command>)> = BTreeMap::new();
     for command in table.all() {
         let is_container = table.subcommands(command).next().is_some();
-        if !is_container || matches!(command.entry.run, command::Run::Function(_)) {
+        if !is_container || matches!(command.entry.run, engine::Run::Function(_)) {
             let group = command.entry.group;
             families.entry(family(group).0).or_insert((group, Vec::new())).1.push(command);
         }

@@ -1,9 +1,7 @@
 //! Tests of COMMAND with a table of a few commands, without a server.
 
-use command::KeyFlag::{Access, RO};
-use command::{
-    CommandError, CommandResult, Ctx, Entry, Flag, Group, KeySpec, Local, Run, Table, key, string,
-};
+use engine::KeyFlag::{Access, RO};
+use engine::{CommandError, CommandResult, Ctx, Entry, Flag, Group, KeySpec, Local, Run, Table, key, string};
 use resp::Proto;
 
 use crate::catalog::{ENTRIES, page};

@@ -12,8 +12,8 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
-use command::Flag::*;
-use command::{CommandError, CommandResult, Group, HostFn, Shape};
+use engine::Flag::*;
+use engine::{CommandError, CommandResult, Group, HostFn, Shape};
 
 pub use crate::cluster::node::ClusterNode;
 
@@ -26,11 +26,11 @@ pub trait Door {
 }
 
 /// A call of a command of this folder.
-type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
 /// The declaration of a command of this folder.
-pub type Entry = command::Entry<HostFn<dyn Door>>;
+pub type Entry = engine::Entry<HostFn<dyn Door>>;
 /// The function that runs a command of this folder.
-type Run = command::Run<HostFn<dyn Door>>;
+type Run = engine::Run<HostFn<dyn Door>>;
 
 /// The commands of this folder.
 pub const ENTRIES: &[Entry] = &[ASKING, CLUSTER, READONLY, READWRITE];
@@ -46,7 +46,7 @@ const READONLY: Entry = Entry {
     group: Group::Cluster,
     arity: 1,
     flags: &[Loading, Stale, Fast],
-    acl: &[command::Acl::Connection],
+    acl: &[engine::Acl::Connection],
     reply: Shape::OK,
     run: Run::Function(agree),
     ..Entry::DEFAULT

@@ -1,7 +1,7 @@
 //! The only node of the emulated cluster, and the answers that describe the cluster.
 
-use command::Flag::{Loading, Stale};
-use command::{CommandError, CommandResult, Shape};
+use engine::Flag::{Loading, Stale};
+use engine::{CommandError, CommandResult, Shape};
 
 use crate::cluster::{CHANGING, Ctx, Entry, Run, SLOTS, SUBCOMMAND, check_mode};
 

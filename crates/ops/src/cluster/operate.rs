@@ -1,8 +1,8 @@
 //! The subcommands of CLUSTER with which operators build and change a cluster. The emulated cluster has one node with
 //! all slots, and stays so. Subcommands that such a node can answer truthfully reply as in Redis; changes are refused.
 
-use command::Flag::*;
-use command::{
+use engine::Flag::*;
+use engine::{
     CommandError, CommandResult, Group, Shape, block, integer, keyword_is, oneof, parse_i64, string, token,
 };
 

@@ -1,7 +1,7 @@
 //! Slots and the keys in them.
 
-use command::{CommandError, CommandResult, Route, Shape, integer, parse_i64, string};
 use ds::placing::hash_tag;
+use engine::{CommandError, CommandResult, Route, Shape, integer, parse_i64, string};
 
 use crate::cluster::{CHANGING, Ctx, Entry, Run, SLOTS, SUBCOMMAND, check_mode};
 

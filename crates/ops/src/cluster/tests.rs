@@ -1,6 +1,6 @@
 //! Tests of CLUSTER without a server: with a door of plain values.
 
-use command::{Client, CommandResult, Entry, Host, Local, OwnCall, Run};
+use engine::{Client, CommandResult, Entry, Host, Local, OwnCall, Run};
 use resp::{Output, Proto};
 
 use crate::cluster::{CLUSTER, ClusterNode, Door, ENTRIES};

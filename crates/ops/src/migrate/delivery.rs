@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use command::{Client, CommandError, CommandId, OwnedArgs};
+use engine::{Client, CommandError, CommandId, OwnedArgs};
 use resp::Value;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};

@@ -1,6 +1,6 @@
 //! The services that these commands need from the thread that runs them.
 
-use command::CommandError;
+use engine::CommandError;
 
 use crate::migrate::delivery::{Migration, Returned, Target};
 

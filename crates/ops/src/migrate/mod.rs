@@ -21,10 +21,10 @@ mod door;
 
 use std::time::Duration;
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::dump::payload;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::dump::payload;
+use engine::{
     Acl, Begin, CommandError, CommandResult, Group, KeySpec, Mode, OwnedArgs, Rule, SecretOption, Secrets,
     Shape, block, integer, key, keyword_is, oneof, parse_i64, string, token,
 };
@@ -35,9 +35,9 @@ pub use door::Door;
 use crate::migrate::delivery::{Content, Parcel, ParcelState};
 
 /// A call of one of these commands.
-type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
 /// The declaration of one.
-pub type Entry = command::Entry<command::HostFn<dyn Door>>;
+pub type Entry = engine::Entry<engine::HostFn<dyn Door>>;
 
 /// The commands of this folder.
 pub const ENTRIES: &[Entry] = &[MIGRATE];
@@ -91,7 +91,7 @@ const MIGRATE: Entry = Entry {
     tips: &["nondeterministic_output"],
     reply: Shape::AnyStatus,
     note: "Does not block other clients, and is therefore refused in `MULTI` and scripts",
-    run: command::Run::Function(migrate),
+    run: engine::Run::Function(migrate),
     ..Entry::DEFAULT
 };
 

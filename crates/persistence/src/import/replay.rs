@@ -12,7 +12,7 @@ use std::io::Read;
 use std::path::Path;
 
 use crate::import::aof::{Reader, Record};
-use command::{Command, CommandId, Located, OwnedArgs, Table};
+use engine::{Command, CommandId, Located, OwnedArgs, Table};
 use proactor::{Disk, DiskReader};
 use shard::Placement;
 

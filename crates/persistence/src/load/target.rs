@@ -5,8 +5,8 @@ use std::io::{self, Chain, Cursor, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use command::dump::Builder;
 use ds::queue::{Arrivals, Seen};
+use engine::dump::Builder;
 use keyspace::{Dbs, Marks, Record, UnixMs, Value, access};
 use proactor::DiskReader;
 use rdb::{FileReader, Item, KeyItem, Why};

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use command::{Command, Entry, Rule, Run, Table};
 use ds::hashing::Seed;
+use engine::{Command, Entry, Rule, Run, Table};
 use keyspace::queue::Known;
 use keyspace::{Config, Dbs};
 use persistence::{
@@ -222,7 +222,7 @@ fn keys(loaded: &Loaded) -> Keys {
         for (number, db) in dbs.iter() {
             for record in db.iter() {
                 let mut value = Encoder::of_chunks(STYLE);
-                command::dump::write(record.value(), &mut value).expect("memory takes all");
+                engine::dump::write(record.value(), &mut value).expect("memory takes all");
                 let value = value.finish().expect("memory takes all");
                 let old = keys.insert((number as usize, record.key().to_vec()), (value, record.expiry()));
                 assert!(old.is_none(), "each key is on one shard");

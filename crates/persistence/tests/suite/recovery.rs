@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use command::{Client, Command, Entry, Local, OwnedEffect, Rule, Run, Shards, Store, Table, Tx};
 use commands::keys::digest::{Digest, digest};
 use ds::hashing::Seed;
 use ds::random::Random;
 use effectlog::Slice;
+use engine::{Client, Command, Entry, Local, OwnedEffect, Rule, Run, Shards, Store, Table, Tx};
 use keyspace::{Config, Dbs};
 use persistence::{
     Content, Extras, FoundSlice, Load, Loaded, Names, Progress, Purpose, Recovery, Role, Scribe, Settings,

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use command::{Client, Command, Local};
 use ds::hashing::Seed;
+use engine::{Client, Command, Local};
 use keyspace::{Config, Dbs};
 use persistence::{
     Content, Extras, Load, Names, Progress, Purpose, Saving, Scribe, Settings, Snapshots, Spool,
@@ -194,7 +194,7 @@ fn add_keys(dbs: &Dbs, keys: &mut Keys) {
     for (number, db) in dbs.iter() {
         for record in db.iter() {
             let mut value = Encoder::of_chunks(STYLE);
-            command::dump::write(record.value(), &mut value).expect("memory takes all");
+            engine::dump::write(record.value(), &mut value).expect("memory takes all");
             let value = value.finish().expect("memory takes all");
             keys.insert((number as usize, record.key().to_vec()), (value, record.expiry()));
         }

@@ -7,8 +7,8 @@
 //! before is durable. Everything else continues: the thread, other clients, and other commands of the same
 //! client.
 
-use command::Tx;
-use command::mutant::{self, Mutant};
+use engine::Tx;
+use engine::mutant::{self, Mutant};
 use proactor::Driver;
 use resp::{Mark, Output};
 

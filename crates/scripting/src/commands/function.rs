@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use command::Flag::*;
-use command::{
+use engine::Flag::*;
+use engine::{
     Acl, CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, oneof, string, subcommand_error,
     token,
 };

@@ -3,8 +3,8 @@
 //! Not here: choosing and evicting keys (crate `background`, `eviction/`).
 
 use background::eviction::{Limits, Plan, Room, Shortage};
-use command::{Client, Command, Route, Rule};
 use config::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
+use engine::{Client, Command, Route, Rule};
 use keyspace::eviction::Policy;
 
 use crate::life::admit::demands;

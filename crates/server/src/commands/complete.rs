@@ -1,6 +1,6 @@
 //! Tests that the table of commands is complete, and its page up to date.
 
-use command::Table;
+use engine::Table;
 
 /// The commands and subcommands of Redis 7.2 by name: those that Redis 7.0.15 lists, and the four that 7.2 added
 /// (`client|no-touch`, `client|setinfo`, `cluster|myshardid`, `waitaof`). All of them must be here.

@@ -1,10 +1,8 @@
 //! PING, ECHO, SELECT, RESET and QUIT.
 
 use clients::session::ReplyMode;
-use command::Flag::*;
-use command::{
-    Acl, CommandError, CommandResult, Group, Mode, Route, Rule, Shape, integer, parse_i64, string,
-};
+use engine::Flag::*;
+use engine::{Acl, CommandError, CommandResult, Group, Mode, Route, Rule, Shape, integer, parse_i64, string};
 use proactor::ConnId;
 use resp::Proto;
 

@@ -1,7 +1,7 @@
 //! Gives MIGRATE what it needs from its thread (`ops/migrate`).
 
-use command::CommandError;
 use config::TLS_CLUSTER;
+use engine::CommandError;
 use ops::migrate::{Door, Migration, Returned, Target};
 
 use crate::message::Message;

@@ -1,7 +1,7 @@
 //! Gives QUEUE what it needs from its thread (`queues`).
 
 use clients::session::Retry;
-use command::{Command, CommandId, Keys, Needs, OwnedArgs, Task, Work};
+use engine::{Command, CommandId, Keys, Needs, OwnedArgs, Task, Work};
 use queues::{Door, Label, Progress};
 use shard::{Delegated, ShardId};
 

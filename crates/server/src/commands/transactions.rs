@@ -9,9 +9,9 @@
 
 use acl::{Context, Lack, Reason};
 use clients::session::{Executing, Multi};
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Client, CommandError, CommandId, CommandResult, Due, Group, KeySpec, Mode, Needs, Outcome,
     OwnedArgs, Route, Rule, Shape, Tx, key,
 };

@@ -2,7 +2,7 @@
 
 use clients::session::{Finish, Request, Session, Subject};
 use clients::{Door, Server};
-use command::CommandResult;
+use engine::CommandResult;
 use proactor::Usage;
 
 use crate::thread::ThreadHost;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use clients::Mover;
 use clients::session::{Session, Wait};
-use command::Client;
+use engine::Client;
 use proactor::ConnId;
 use shard::Subscriber;
 

@@ -2,7 +2,7 @@
 //! told otherwise.
 
 use clients::session::ReplyMode;
-use command::{Command, CommandError, CommandId, Flag, OwnedArgs, Route, Rule, Shape};
+use engine::{Command, CommandError, CommandId, Flag, OwnedArgs, Route, Rule, Shape};
 use journal::Refusal;
 use proactor::CloseMode;
 use replication::Standing;

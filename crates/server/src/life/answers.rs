@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 
 use clients::line;
 use clients::session::{Class, Filter, Listed, Part, Question, Session, Subject};
-use command::{Client, CommandError};
+use engine::{Client, CommandError};
 use proactor::{CloseMode, ConnId, Event};
 use resp::Reply;
 

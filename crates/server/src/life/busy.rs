@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use clients::session::{Parser, Part};
-use command::{ArgSlices, Flag, Needs, Outcome, Task, Tx, Work};
+use engine::{ArgSlices, Flag, Needs, Outcome, Task, Tx, Work};
 use proactor::{CloseMode, ConnId, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Delegated;

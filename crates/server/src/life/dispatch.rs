@@ -12,12 +12,12 @@
 use std::sync::atomic::Ordering;
 
 use clients::session::Retry;
-use command::mutant::{self, Mutant};
-use command::{
+use config::EntryMode;
+use engine::mutant::{self, Mutant};
+use engine::{
     Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Post, Route, Shards, Task,
     Work,
 };
-use config::EntryMode;
 use journal::Refusal;
 use replication::Standing;
 use resp::{Output, Reply};

@@ -8,7 +8,7 @@
 //! thread has answered all earlier questions, and arrives before any later one.
 
 use clients::session::{Finish, Question, Subject};
-use command::Client;
+use engine::Client;
 
 use crate::message::Message;
 use crate::thread::ThreadHost;

@@ -13,15 +13,15 @@
 //! of the command: clients that cannot [move](crate::connections::moving), clients whose command waits for other
 //! threads, and clients that need the command's shards.
 //!
-//! Not here: the points at which commands breathe (`command`'s `pace.rs`), the times of checks (`clients::GivingWay`),
+//! Not here: the points at which commands breathe (`engine/pace.rs`), the times of checks (`clients::GivingWay`),
 //! and the rights of clients during a slow script (`busy.rs`). [The reasons](../../../../docs/decisions/giving-way.md).
 
 use std::time::Duration;
 
 use clients::Whereabouts;
 use clients::session::{Part, ReplyMode};
-use command::{Outcome, Post, Published, Task, Work};
 use config::EntryMode;
+use engine::{Outcome, Post, Published, Task, Work};
 use proactor::{ConnId, Event};
 use shard::{Delegated, Subscriber};
 

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use clients::session::{Answer, Gathering, Part, ReplyMode, Retry, Session};
-use command::{Needs, Outcome, Post, Task, Work};
+use engine::{Needs, Outcome, Post, Task, Work};
 use jobs::recovery::Process;
 use ops::migrate::Returned;
 use proactor::{CloseMode, ConnId};

@@ -7,8 +7,8 @@
 //! Because a script may take long, a window with a script leaves the shards before any command runs.
 
 use clients::session::Parser;
-use command::{ArgSlices, Command, Located, Mode, Route};
 use config::EntryMode;
+use engine::{ArgSlices, Command, Located, Mode, Route};
 use proactor::{CloseMode, ConnId};
 use resp::{Limits, Output, Parsed, Reply, RequestParser};
 use smallvec::SmallVec;

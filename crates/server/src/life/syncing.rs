@@ -15,8 +15,8 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use clients::session::{Session, SyncWait};
-use command::{CommandError, Tx};
 use config::APPENDONLY;
+use engine::{CommandError, Tx};
 use observe::ThreadStats;
 use proactor::ConnId;
 use replication::{Awaited, NO_JOURNAL, QUESTION, Reached};

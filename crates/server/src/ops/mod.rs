@@ -6,9 +6,9 @@ mod populate;
 use std::sync::atomic::Ordering;
 
 use clients::session::{Part, Subject};
-use command::{CommandError, CommandResult, Store, Tx};
 use commands::keys::populate::Population;
 use config::Id;
+use engine::{CommandError, CommandResult, Store, Tx};
 use ops::{Door, Server};
 use persistence::save_settings;
 use process::shutdown::How;

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use clients::session::Part;
-use command::CommandError;
 use commands::keys::populate::{Population, Share};
+use engine::CommandError;
 use proactor::ConnId;
 
 use crate::message::Message;

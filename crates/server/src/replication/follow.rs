@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use clients::session::{Parser, Protocol};
-use command::{Client, Command, CommandError, Outcome, Post, Table};
 use config::REPL_TIMEOUT;
+use engine::{Client, Command, CommandError, Outcome, Post, Table};
 use persistence::{Role, names};
 use proactor::{CloseMode, ConnId, ErrandStep, Socket};
 use replication::{
@@ -158,7 +158,7 @@ fn unblock_all(thread: &mut Thread) {
 }
 
 impl Stage for Host<'_> {
-    fn tx(&mut self) -> &mut command::Tx<'static> {
+    fn tx(&mut self) -> &mut engine::Tx<'static> {
         &mut self.thread.tx
     }
 

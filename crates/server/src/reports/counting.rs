@@ -1,7 +1,7 @@
 //! Counts commands, with their clients.
 
 use clients::session::Session;
-use command::{Blocked, Client, Command, Outcome};
+use engine::{Blocked, Client, Command, Outcome};
 use observe::{Call, Caller};
 use proactor::ConnId;
 use resp::{Mark, Output};

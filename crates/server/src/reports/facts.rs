@@ -7,7 +7,7 @@ use ::config::{
     REPL_BACKLOG_SIZE,
 };
 use background::eviction::Exceeded;
-use command::{Shards, Table};
+use engine::{Shards, Table};
 use heap::Exempt;
 use observe::{
     Checkpoints, Clients, CpuTime, Facts, Loading, Memory, Observed, Persistence, Replication, Saving,

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use clients::session::{Retry, Session};
-use command::{Command, Located, Needs, OwnedArgs, Route, Rule, Tx};
 use config::{SAVE, SNAPSHOT_CRON};
+use engine::{Command, Located, Needs, OwnedArgs, Route, Rule, Tx};
 use journal::Progress;
 use keyspace::Dbs;
 use observe::ThreadStats;
@@ -343,7 +343,7 @@ impl Thread {
 
 #[cfg(test)]
 mod tests {
-    use command::{Client, Local};
+    use engine::{Client, Local};
     use keyspace::{RecordRef, Taken, Witness};
     use resp::Proto;
 

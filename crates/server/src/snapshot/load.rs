@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use command::Table;
 use config::{AOF_LOAD_TRUNCATED, APPENDONLY, PROTO_MAX_BULK_LEN, RDBCHECKSUM, Settings};
+use engine::Table;
 use journal::Data;
 use keyspace::queue::Known;
 use keyspace::{Config, UnixMs};

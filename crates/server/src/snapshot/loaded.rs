@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
-use command::{Tx, replace_dbs};
+use engine::{Tx, replace_dbs};
 use lua::LibrarySet;
 use persistence::{Snapshots, StreamId};
 use replication::log::Begun;

@@ -4,8 +4,8 @@
 use std::io;
 use std::sync::Arc;
 
-use command::{Task, Wait};
 use config::{DBFILENAME, Settings};
+use engine::{Task, Wait};
 use keyspace::UnixMs;
 use persistence::{
     Content, PAUSED_AUX, Purpose, STATE_AUX, STREAM_DB_AUX, STREAM_ID_AUX, STREAM_OFFSET_AUX, Saved, Saving,

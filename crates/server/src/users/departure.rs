@@ -5,7 +5,7 @@
 //! goes back.
 
 use acl::{Context, Lack, Latest};
-use command::CommandError;
+use engine::CommandError;
 use proactor::{CloseMode, ConnId};
 
 use crate::connections::Connections;
@@ -82,8 +82,8 @@ mod tests {
 
     use acl::{Access, Grammar};
     use clients::session::{Parser, Protocol, Session, Wait};
-    use command::{Blocked, Client, OwnedArgs, When};
     use config::Settings;
+    use engine::{Blocked, Client, OwnedArgs, When};
     use resp::Proto;
     use shard::{Claim, Waiter};
 
@@ -96,7 +96,7 @@ mod tests {
 
     /// A client's wait.
     fn wait() -> Wait {
-        let wait = command::Wait {
+        let wait = engine::Wait {
             client: Client::internal(0, Proto::Resp2),
             args: OwnedArgs::default(),
             when: When::Is(|_, _, _| true),

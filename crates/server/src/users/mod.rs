@@ -16,8 +16,8 @@ mod permission;
 use std::io;
 
 use acl::{Door, Grammar, Storage, User, UserLine, Users};
-use command::Table;
 use config::{ACL_PUBSUB_DEFAULT, ACLFILE, Settings};
+use engine::Table;
 use proactor::Disk;
 
 use crate::error::Error;

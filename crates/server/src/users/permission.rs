@@ -5,8 +5,8 @@ use std::sync::Arc;
 use acl::{Context, Denial, Lack, Latest, Origin, Reason, TOO_MANY_PASSWORDS, WRONG_PASSWORD};
 use clients::Door;
 use clients::session::Session;
-use command::{Command, CommandError, CommandResult, Route};
 use config::{ACLLOG_MAX_LEN, AUTH_FAILURES_MAX, MAXCLIENTS_PER_USER};
+use engine::{Command, CommandError, CommandResult, Route};
 use resp::Output;
 use shard::Scope;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::session::{Class, Filter, Part, Subject};
-use command::Flag::*;
-use command::{CommandError, CommandResult, Rule, Shape, integer, keyword_is, oneof, string, token};
+use engine::Flag::*;
+use engine::{CommandError, CommandResult, Rule, Shape, integer, keyword_is, oneof, string, token};
 use resp::Reply;
 
 use super::SUBCOMMAND;

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::session::{Class, Listed, Part, Protocol, Request, Session, Subject};
-use command::Flag::*;
-use command::{CommandError, CommandResult, Rule, Shape, Table, integer, keyword_is, oneof, token};
+use engine::Flag::*;
+use engine::{CommandError, CommandResult, Rule, Shape, Table, integer, keyword_is, oneof, token};
 use proactor::Usage;
 use pubsub::ClientTracking;
 use resp::Proto;

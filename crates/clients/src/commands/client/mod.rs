@@ -10,8 +10,8 @@ pub use list::line;
 pub use tracking::stop_tracking;
 
 use crate::session::ReplyMode;
-use command::Flag::*;
-use command::{Acl, CommandError, CommandResult, Group, Mode, Rule, Shape, keyword_is, oneof, string, token};
+use engine::Flag::*;
+use engine::{Acl, CommandError, CommandResult, Group, Mode, Rule, Shape, keyword_is, oneof, string, token};
 
 use crate::{Ctx, Entry, Run};
 

@@ -1,8 +1,8 @@
 //! CLIENT PAUSE, UNPAUSE and UNBLOCK.
 
 use crate::session::{Part, Subject};
-use command::Flag::*;
-use command::{
+use engine::Flag::*;
+use engine::{
     CommandError, CommandResult, Rule, Shape, integer, keyword_is, oneof, parse_i64, parse_timeout_in_ms,
     token,
 };

@@ -20,14 +20,14 @@
 //! Invariant: the turn exists exactly if one of the two sorted sets does. The shard knows which queues have a
 //! turn (`keyspace::queue`), so taking from other queues needs no look-up.
 
-use command::{
-    Change, Class, CommandError, Limit, Room, Store, got_room, is_paused, know_jobs, peek_into, pop_command,
-    pop_event, room, take_from_list,
-};
 use ds::hash::Hash;
 use ds::list::{End, List};
 use ds::queue::take;
 use ds::zset::ZSet;
+use engine::{
+    Change, Class, CommandError, Limit, Room, Store, got_room, is_paused, know_jobs, peek_into, pop_command,
+    pop_event, room, take_from_list,
+};
 use keyspace::queue::{GROUPS, GROUPS_FULL, TURN};
 use queues::{GROUPED, popping_end};
 

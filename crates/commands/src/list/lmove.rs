@@ -2,13 +2,13 @@
 //! and BRPOPLPUSH wait for an element (see `pop.rs`). A move loses nothing if its client is gone, so nothing
 //! has to be put back.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::list::{End, List};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Serve, Shape,
     When, double, end_word, key, oneof, parse_timeout_in_seconds, push_event, take_from_list, token, took,
 };
-use ds::list::{End, List};
 use keyspace::Kind;
 use smallvec::SmallVec;
 

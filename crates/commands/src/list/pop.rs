@@ -17,16 +17,16 @@
 //! Sorted sets are popped in the same way (`zset/pop.rs`, `zset/blocking.rs`). Both share [`Pop`] and the
 //! functions below it.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::list::{Element, End, List};
+use ds::queue::pop_several_with;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, ArgSlices, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace,
     Room, Route, Run, Serve, Shape, Store, When, double, integer, key, keyword_is, note_pops, oneof,
     parse_count, parse_timeout_in_seconds, pop_command, pop_event, push_command, room, take_from_list, token,
     took,
 };
-use ds::list::{Element, End, List};
-use ds::queue::pop_several_with;
 use keyspace::Kind;
 use smallvec::SmallVec;
 

@@ -6,13 +6,13 @@
 
 use std::borrow::Cow;
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::zset::ZSet;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, double, integer,
     key, oneof, token,
 };
-use ds::zset::ZSet;
 use smallvec::SmallVec;
 
 use super::pop::{Answer, End, KEY_AND_PAIRS, ZSetPop};

@@ -4,13 +4,13 @@
 
 use std::iter::Take;
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::zset::{Iter, ZSet, ZSetRef};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Route, Run, Shape,
     integer, key, keyword_is, oneof, parse_count, take_from, token,
 };
-use ds::zset::{Iter, ZSet, ZSetRef};
 use keyspace::Kind;
 use resp::Proto;
 

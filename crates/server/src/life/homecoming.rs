@@ -2,12 +2,12 @@
 
 use std::io::ErrorKind;
 
-use command::{Needs, Outcome, Post, Task, Work};
+use clients::session::{Answer, Gathering, Part, ReplyMode, Retry, Session};
+use engine::{Needs, Outcome, Post, Task, Work};
 use jobs::recovery::Process;
-use migrate::Returned;
+use ops::migrate::Returned;
 use proactor::{CloseMode, ConnId};
 use resp::{Output, Reply};
-use session::{Answer, Gathering, Part, ReplyMode, Retry, Session};
 use shard::Delegated;
 
 use crate::connections::balancing::share;

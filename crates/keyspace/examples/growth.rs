@@ -1,7 +1,7 @@
 //! Measures how long single operations hold up a shard while its data grows to millions of items and shrinks
 //! again.
 //!
-//! `make bench-growth`, or `growth [millions [what …]]`. Uses the server's allocator, but without the huge pages that
+//! `make bench growth`, or `growth [millions [what …]]`. Uses the server's allocator, but without the huge pages that
 //! the server uses for its data (`MIMALLOC_ALLOW_THP=0`): clearing one may take the kernel longer than anything here.
 //!
 //! Prints for each phase the percentiles of the operations' times, and the longest ones with the length at

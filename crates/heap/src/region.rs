@@ -26,6 +26,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use crate::chunk::PAGE_BYTES;
 use crate::free::Free;
 use crate::kept;
+pub(crate) use crate::stack::{NONE, Stack};
 
 /// Size of a large slab.
 pub(crate) const SLAB_BYTES: usize = 64 * 1024;
@@ -38,8 +39,6 @@ const SMALL_SLABS: usize = if cfg!(miri) { 64 } else { 1 << 18 };
 /// about 50 ns each.
 const COOLED_AT_ONCE: u32 = 16;
 const AGED_AT_ONCE: u32 = 1024;
-/// No slab, or no chunk.
-pub(crate) const NONE: u32 = u32::MAX;
 /// Owner of slabs and chunks that no heap owns.
 pub(crate) const NOBODY: u16 = 0;
 
@@ -73,64 +72,6 @@ pub(crate) struct Slab {
     pub(crate) previous: AtomicU32,
     /// Head of the list of freed blocks.
     pub(crate) free: AtomicPtr<Free>,
-}
-
-/// A lock-free stack of slabs or chunks that no heap owns.
-#[derive(Debug)]
-pub(crate) struct Stack {
-    /// The number on top in the low half; a counter of changes in the high half, which prevents ABA.
-    top: AtomicU64,
-}
-
-impl Stack {
-    pub(crate) const fn new() -> Self {
-        Stack { top: AtomicU64::new(NONE as u64) }
-    }
-
-    /// Pushes `number`; `next(n)` is the link of number `n` to the one below it.
-    pub(crate) fn push<'a>(&self, number: u32, next: impl Fn(u32) -> &'a AtomicU32) {
-        let mut top = self.top.load(Ordering::Relaxed);
-        loop {
-            next(number).store(top as u32, Ordering::Relaxed);
-            match self.top.compare_exchange_weak(
-                top,
-                next_top(top, number),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return,
-                Err(now) => top = now,
-            }
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.top.load(Ordering::Relaxed) as u32 == NONE
-    }
-
-    /// Pops the number on top.
-    pub(crate) fn pop<'a>(&self, next: impl Fn(u32) -> &'a AtomicU32) -> Option<u32> {
-        let mut top = self.top.load(Ordering::Acquire);
-        while top as u32 != NONE {
-            // If another thread popped it first, the value read is stale but harmless: the tables are never freed, and
-            // the exchange fails.
-            let below = next(top as u32).load(Ordering::Relaxed);
-            match self.top.compare_exchange_weak(
-                top,
-                next_top(top, below),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Some(top as u32),
-                Err(now) => top = now,
-            }
-        }
-        None
-    }
-}
-
-fn next_top(top: u64, number: u32) -> u64 {
-    ((top >> 32) + 1) << 32 | u64::from(number)
 }
 
 /// The two sizes of slabs.

@@ -175,8 +175,8 @@ impl<'q> Jobs<'q> {
         field: &[u8],
         text: &[u8],
     ) -> Result<(), CommandError> {
-        let limits = &store.config().hash;
-        Self::set_limited(store, key, (field, text), limits)
+        let limits = store.config().hash;
+        Self::set_limited(store, key, (field, text), &limits)
     }
 
     fn set_limited(
@@ -232,9 +232,9 @@ impl<'q> Jobs<'q> {
         id: &[u8],
         time_ms: i64,
     ) -> Result<usize, CommandError> {
-        let limits = &store.config().zset;
+        let limits = store.config().zset;
         let mut ids = upsert_in_place::<ZSet>(store, key).map_err(|_| wrong_type(key))?;
-        ids.insert(id, time_ms as f64, limits);
+        ids.insert(id, time_ms as f64, &limits);
         let count = ids.lend().len();
         drop(ids);
         store.changed_with(key, Change::new(Class::ZSet, "zadd").times(0), |store| {
@@ -286,10 +286,10 @@ impl<'q> Jobs<'q> {
         end: End,
         element: &[u8],
     ) -> Result<usize, CommandError> {
-        let limits = &store.config().list;
+        let limits = store.config().list;
         let list = store.upsert::<List>(key)?;
         list.push(end, element);
-        list.compress_inner(limits);
+        list.compress_inner(&limits);
         let len = list.len();
         store.changed_with(key, Change::new(Class::List, push_event(end)), |store| {
             store.effect(&[push_command(end), key, element]);

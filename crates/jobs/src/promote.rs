@@ -185,9 +185,9 @@ fn take_out(store: &mut Store, key: &[u8], job: &[u8]) {
 
 /// Adds a queue to the set that lists the queues, as Sidekiq does.
 fn note_queue(store: &mut Store, key: &[u8], queue: &[u8]) {
-    let limits = &store.config().set;
+    let limits = store.config().set;
     let Ok(mut set) = store.upsert::<Set>(key) else { return };
-    let is_new = set.insert(queue, limits);
+    let is_new = set.insert(queue, &limits);
     drop(set);
     if is_new {
         store.changed(key, Change::new(Class::Set, "sadd"), &[b"SADD", key, queue]);

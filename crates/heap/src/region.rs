@@ -138,9 +138,14 @@ const SMALL_BYTES: usize = SMALL_SLABS * SMALL_SLAB_BYTES;
 const _: () = assert!(SMALL_BYTES.is_multiple_of(SLAB_BYTES), "large slabs are aligned to their size");
 
 // SAFETY: the addresses are never unmapped, and only the owner of a slab changes it.
-unsafe impl Send for Region {}
+unsafe impl Send for Region where Pool: Send {}
 // SAFETY: the addresses are never unmapped, and only the owner of a slab changes it.
-unsafe impl Sync for Region {}
+unsafe impl Sync for Region
+where
+    Pool: Sync,
+    Slab: Sync,
+{
+}
 
 /// Base and length of the region, for the check that every free makes. The length is 0 until the region exists.
 static BASE: AtomicUsize = AtomicUsize::new(0);
@@ -261,7 +266,9 @@ impl Region {
             pool.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
         })?;
         self.taken_bytes.fetch_add(size.bytes() as u64, Ordering::Relaxed);
-        self.slab(taken).bytes.store(size.bytes() as u32, Ordering::Relaxed);
+        let slab = self.slab(taken);
+        assert!(slab.owner.load(Ordering::Relaxed) == NOBODY, "a slab in the pool has no owner");
+        slab.bytes.store(size.bytes() as u32, Ordering::Relaxed);
         Some(taken)
     }
 
@@ -299,8 +306,10 @@ impl Region {
 
     /// Puts a slab without blocks into the pool; returns its memory at once if too much is kept.
     pub(crate) fn put_back(&self, number: u32) {
-        let size = self.size(number);
-        self.slab(number).owner.store(NOBODY, Ordering::Relaxed);
+        let (size, slab) = (self.size(number), self.slab(number));
+        assert!(slab.used.load(Ordering::Relaxed) == 0, "a slab with blocks is put into the pool");
+        assert!(slab.owner.load(Ordering::Relaxed) != NOBODY, "a slab is put into the pool twice");
+        slab.owner.store(NOBODY, Ordering::Relaxed);
         self.taken_bytes.fetch_sub(size.bytes() as u64, Ordering::Relaxed);
         kept::change(size.pages());
         if kept::is_too_much() {
@@ -312,6 +321,7 @@ impl Region {
     /// Returns the memory of a slab that no heap owns to the system.
     fn cool(&self, number: u32) {
         let size = self.size(number);
+        assert!(self.slab(number).owner.load(Ordering::Relaxed) == NOBODY, "a slab in use keeps its memory");
         // SAFETY: no heap owns the slab, and nothing relies on its contents.
         unsafe { give_back(self.start(number), size.bytes()) };
         kept::change(-size.pages());

@@ -197,6 +197,7 @@ impl LogThread {
     }
 
     fn obey(&mut self, order: Order) {
+        assert!(self.next.is_none(), "one change is made before the next order is heard");
         match order {
             Order::Begin(last, opened) => self.next = Some((last, Change::Begin(opened))),
             Order::End(last) => self.next = Some((last, Change::End)),
@@ -320,6 +321,7 @@ impl LogThread {
     fn change_over(&mut self) -> bool {
         let next = self.intake.outlook().next;
         let Some((last, change)) = self.next.take_if(|(last, _)| next > *last) else { return false };
+        assert!(self.batch.is_empty(), "slices before the change are written to the former journal");
         match change {
             Change::Begin(opened) => self.begin(last, *opened),
             Change::End => {

@@ -168,6 +168,8 @@ impl Intake {
     ) -> Taken {
         let mut state = self.lock();
         state.hear();
+        // An order may have come since the log thread looked. What follows its slice is for the next journal.
+        let last = last.or_else(|| state.orders.iter().find_map(Order::last_slice));
         let batch_bytes = batch.iter().map(|slice| slice.payload.len()).sum::<usize>();
         let mut is_busy = false;
         while !is_busy && batch_bytes + state.closed_bytes < BATCH_BYTES && state.may_close(last) {

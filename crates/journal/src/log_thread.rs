@@ -63,6 +63,16 @@ pub enum Order {
     Stop,
 }
 
+impl Order {
+    /// The last slice before the change, if this orders one that the log thread makes.
+    pub(crate) fn last_slice(&self) -> Option<u64> {
+        match self {
+            Order::Begin(last, _) | Order::End(last) | Order::Name(last, _) => Some(*last),
+            Order::Stream(..) | Order::Copy(..) | Order::Policy(_) | Order::Stop => None,
+        }
+    }
+}
+
 /// The outcome of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {

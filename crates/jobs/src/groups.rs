@@ -99,6 +99,7 @@ impl GroupKeys {
 
     /// Sets fields of the turn hash in one effect.
     fn set_turn(&self, store: &mut Store, fields: &[(&[u8], u64)]) -> Result<(), CommandError> {
+        assert!(!fields.is_empty(), "HSET without fields would fail on replicas");
         let (key, limits) = (&*self.turn, store.config().hash);
         let mut hash = store.upsert::<Hash>(key)?;
         let mut effect = vec![b"HSET".to_vec(), key.to_vec()];

@@ -362,6 +362,8 @@ impl<'q> Jobs<'q> {
                 self.forget(store, &id, record.lock.as_deref())?;
                 continue;
             }
+            assert!(record.state == State::Waiting, "only a job that waits is taken");
+            assert!(record.payload.is_some(), "a job that is taken has its payload");
             took(store, self.queue, room, 1)?;
             if let Some(group) = &record.group {
                 self.count_active(store, group, true)?;
@@ -570,6 +572,8 @@ impl<'q> Jobs<'q> {
         record.state = State::Dead;
         let now_ms = store.now();
         Self::set_time(store, &self.names.dead(), id, now_ms)?;
+        let read = Record::decode(&record.encode());
+        assert!(read.as_ref() == Some(&record), "a record is read as it was written");
         self.keep(store, id, &record)?;
         self.drop_dead(store)?;
         Ok(())
@@ -587,7 +591,8 @@ impl<'q> Jobs<'q> {
                 return Ok(ends_ms);
             }
             let id = id.to_vec();
-            self.drop_from(store, &self.names.dead(), &id)?;
+            let was_dead = self.drop_from(store, &self.names.dead(), &id)?;
+            assert!(was_dead, "the first job of a set is in it");
         }
         Ok(Some(now_ms))
     }
@@ -668,6 +673,8 @@ impl<'q> Jobs<'q> {
         record: Record,
         due_ms: Option<i64>,
     ) -> Result<(), CommandError> {
+        assert!(record.payload.is_some(), "a new job has its payload");
+        assert!(record.attempts == 0 && record.worker.is_empty(), "no worker has had a new job");
         match due_ms.filter(|due_ms| *due_ms > store.now()) {
             Some(due_ms) => self.delay(store, id, record, due_ms),
             None => {

@@ -62,7 +62,7 @@ fuzz: ## The decoders under the fuzzer, each for FUZZ_SECONDS (600); what it fin
 loom: # Baton, mailbox, inbox, letterbox and the order of the log under the model checker
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p shard --test loom --release --target-dir target/loom
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p proactor --test loom_inbox --release --target-dir target/loom
-	RUSTFLAGS="--cfg loom" $(CARGO) test -p heap --test loom_letterbox --release --target-dir target/loom
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p heap --test loom_letterbox --test loom_stack --release --target-dir target/loom
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p effectlog --test loom --release --target-dir target/loom
 
 miri: # The unsafe code of heap, ds and keyspace under Miri (nightly)

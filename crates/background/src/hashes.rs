@@ -98,7 +98,7 @@ impl HashUpkeep {
         };
         while let Some((id, db)) = self.left.pop_front() {
             let done = thread.visit(id, |tx| {
-                let (config, now) = (tx.config, tx.now);
+                let (config, now) = (&tx.config, tx.now);
                 compress(&mut tx.hold.shard_mut(id).dbs, db, config, now, &mut has_time)
             });
             match done {

@@ -13,7 +13,7 @@ pub fn compress(shards: impl Iterator<Item = ShardId>, thread: &mut impl Visits)
     for id in shards {
         // A shard that is taken has its turn in the next round.
         thread.visit(id, |tx| {
-            let config = tx.config;
+            let config = &tx.config;
             tx.hold.shard_mut(id).dbs.iter_mut().for_each(|(_, db)| db.compress_list(config));
         });
     }

@@ -54,6 +54,11 @@ impl Recorder {
         Recorder { sink: Some(sink), switch: Some(switch), record: Record::default(), is_used: false }
     }
 
+    /// Whether its records go anywhere.
+    pub fn has_sink(&self) -> bool {
+        self.sink.is_some()
+    }
+
     /// Whether effects are recorded. If not, callers need not push them.
     #[inline]
     pub fn is_on(&self) -> bool {

@@ -1,5 +1,7 @@
 //! A store in one process and one thread, which runs commands in place: for tests, and for replaying effects.
 
+use std::sync::Arc;
+
 use effectlog::{Recorder, Tape};
 use resp::{Output, Proto};
 use shard::{Hold, Placement, ShardId};
@@ -97,7 +99,7 @@ impl Local {
         };
         let mut hold = Hold::new(&self.shards);
         enter(&mut hold, &needs);
-        let mut tx = Tx::new(hold, &self.table, &self.config, self.now);
+        let mut tx = Tx::new(hold, &self.table, Arc::new(self.config.clone()), self.now);
         tx.steady = self.now - self.set_ahead_ms;
         tx.keeps_due = self.keeps_due;
         tx.record = std::mem::take(&mut self.record);
@@ -119,7 +121,7 @@ impl Local {
     pub fn with_store<R>(&mut self, client: Client, look: impl FnOnce(&mut Store) -> R) -> R {
         let mut hold = Hold::new(&self.shards);
         enter(&mut hold, &Needs::All);
-        let mut tx = Tx::new(hold, &self.table, &self.config, self.now);
+        let mut tx = Tx::new(hold, &self.table, Arc::new(self.config.clone()), self.now);
         tx.steady = self.now - self.set_ahead_ms;
         let result = look(&mut Store::new(&mut tx, client));
         leave(&mut tx.hold);

@@ -23,7 +23,7 @@ pub struct Tx<'t> {
     /// All commands.
     pub table: &'t Table,
     /// Settings.
-    pub config: &'t Config,
+    pub config: Arc<Config>,
     /// The time at which all its commands run.
     pub now: UnixMs,
     /// The monotonic time of the transaction, for measuring.
@@ -129,7 +129,7 @@ impl Located {
 
 impl<'t> Tx<'t> {
     /// A transaction over what `hold` holds.
-    pub fn new(hold: Hold<'t, Task, Wait>, table: &'t Table, config: &'t Config, now: UnixMs) -> Self {
+    pub fn new(hold: Hold<'t, Task, Wait>, table: &'t Table, config: Arc<Config>, now: UnixMs) -> Self {
         Tx {
             hold,
             table,

@@ -150,7 +150,11 @@ impl Blocks {
     /// Frees the block at this offset.
     pub(crate) fn put(&mut self, offset: usize) {
         let index = offset / self.class.bytes();
-        debug_assert!(self.free >> index & 1 == 0, "a block is freed once");
+        assert!(
+            offset == index * self.class.bytes() && index < self.count(),
+            "a block is freed at its start"
+        );
+        assert!(self.free >> index & 1 == 0, "a block is freed once");
         self.free |= 1 << index;
         self.kept += self.within(index).count();
     }

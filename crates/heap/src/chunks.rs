@@ -36,9 +36,9 @@ pub(crate) struct Chunks {
 }
 
 // SAFETY: the addresses are never unmapped, and only the owner of a chunk changes it and its state.
-unsafe impl Send for Chunks {}
+unsafe impl Send for Chunks where Stack: Send {}
 // SAFETY: the addresses are never unmapped, and only the owner of a chunk changes it and its state.
-unsafe impl Sync for Chunks {}
+unsafe impl Sync for Chunks where Stack: Sync {}
 
 /// Base and length of the range. The length is 0 until the range exists.
 static BASE: AtomicUsize = AtomicUsize::new(0);
@@ -124,16 +124,23 @@ impl Chunks {
 
     /// Takes a chunk that no heap owns; it has no memory. `None` if the addresses are used up.
     pub(crate) fn take(&self) -> Option<u32> {
-        self.pool.pop(|number| &self.chunk(number).next).or_else(|| {
+        let taken = self.pool.pop(|number| &self.chunk(number).next).or_else(|| {
             let last = (self.bytes / CHUNK_BYTES) as u32;
             let next = |fresh| (fresh < last).then_some(fresh + 1);
             self.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
-        })
+        })?;
+        assert!(
+            self.chunk(taken).owner.load(Ordering::Relaxed) == NOBODY,
+            "a chunk in the pool has no owner"
+        );
+        Some(taken)
     }
 
     /// Puts a chunk without blocks and memory into the pool.
     pub(crate) fn put_back(&self, number: u32) {
-        self.chunk(number).owner.store(NOBODY, Ordering::Relaxed);
+        let owner = &self.chunk(number).owner;
+        assert!(owner.load(Ordering::Relaxed) != NOBODY, "a chunk is put into the pool twice");
+        owner.store(NOBODY, Ordering::Relaxed);
         self.pool.push(number, |number| &self.chunk(number).next);
     }
 

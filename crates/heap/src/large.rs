@@ -39,7 +39,7 @@ impl Large {
     }
 
     fn blocks(&mut self, number: u32) -> &mut Blocks {
-        debug_assert!(self.chunks.chunk(number).owner.load(Relaxed) == self.id);
+        assert!(self.chunks.chunk(number).owner.load(Relaxed) == self.id, "a heap changes its own chunks");
         // SAFETY: this heap owns the chunk, and the reference ends before this heap is used again.
         unsafe { self.chunks.blocks(number) }
     }
@@ -220,8 +220,18 @@ impl Large {
         let chunk = self.chunks.chunk(number);
         let (previous, next) = (chunk.previous.load(Relaxed), chunk.next.load(Relaxed));
         match previous {
-            NONE => self.lists[list] = next,
-            _ => self.chunks.chunk(previous).next.store(next, Relaxed),
+            NONE => {
+                assert!(self.lists[list] == number, "another list begins with this chunk");
+                self.lists[list] = next;
+            }
+            _ => {
+                let before = self.chunks.chunk(previous);
+                assert!(
+                    before.next.load(Relaxed) == number,
+                    "a chunk is unlisted from the list that it is in"
+                );
+                before.next.store(next, Relaxed);
+            }
         }
         if next != NONE {
             self.chunks.chunk(next).previous.store(previous, Relaxed);

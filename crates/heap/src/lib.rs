@@ -30,6 +30,7 @@ mod mail;
 mod owned;
 mod purging;
 mod region;
+mod stack;
 mod survey;
 mod sync;
 

@@ -139,6 +139,7 @@ impl Local {
     fn take_slab(&mut self, class: Class) -> bool {
         let Some(number) = self.take_empty(class) else { return false };
         let slab = self.region.slab(number);
+        assert!(slab.used.load(Relaxed) == 0, "a slab with blocks is cut anew");
         slab.owner.store(self.id, Relaxed);
         slab.class.store(class.number(), Relaxed);
         slab.place.store(UNLISTED, Relaxed);
@@ -165,7 +166,9 @@ impl Local {
     /// A slab of this class has no blocks any more: it is no longer one of the class.
     fn note_empty(&mut self, class: Class, number: u32) {
         if self.region.size(number) == Size::Small {
-            self.small_count[class.index()] -= 1;
+            let small_count = &mut self.small_count[class.index()];
+            assert!(*small_count > 0, "a small slab leaves a class that has none");
+            *small_count -= 1;
         }
     }
 
@@ -199,6 +202,8 @@ impl Local {
             return;
         }
         let number = self.region.number(slab);
+        let is_possible = (used as usize + 1) * class.bytes() <= slab.bytes.load(Relaxed) as usize;
+        assert!(is_possible, "more blocks of a slab are freed than it has");
         if used > 0 {
             return self.list(class, number);
         }
@@ -217,6 +222,7 @@ impl Local {
 
     fn list(&mut self, class: Class, number: u32) {
         let slab = self.region.slab(number);
+        assert!(slab.owner.load(Relaxed) == self.id, "a heap lists its own slabs");
         let next = self.with_room[class.index()];
         slab.place.store(LISTED, Relaxed);
         slab.previous.store(NONE, Relaxed);
@@ -231,9 +237,20 @@ impl Local {
         let slab = self.region.slab(number);
         slab.place.store(UNLISTED, Relaxed);
         let (previous, next) = (slab.previous.load(Relaxed), slab.next.load(Relaxed));
+        let head = &mut self.with_room[class.index()];
         match previous {
-            NONE => self.with_room[class.index()] = next,
-            _ => self.region.slab(previous).next.store(next, Relaxed),
+            NONE => {
+                assert!(*head == number, "the list of another class begins with this slab");
+                *head = next;
+            }
+            _ => {
+                let before = self.region.slab(previous);
+                assert!(
+                    before.next.load(Relaxed) == number,
+                    "a slab is unlisted from the list that it is in"
+                );
+                before.next.store(next, Relaxed);
+            }
         }
         if next != NONE {
             self.region.slab(next).previous.store(previous, Relaxed);
@@ -324,6 +341,7 @@ impl Local {
     /// chunks. It must not be used until all of it has been inherited.
     pub(crate) fn wind_up(&mut self) {
         while self.settle() {}
+        assert!(self.outbox.is_empty(), "a heap that is wound up has posted the blocks of others");
         self.let_go();
         (self.current, self.with_room) = ([&FULL; CLASSES], [NONE; CLASSES]);
         self.small_count = [0; CLASSES];
@@ -335,6 +353,7 @@ impl Local {
     /// Takes over the slabs and chunks with these numbers that the heap `other` owns, which has been wound up. Returns
     /// false if there are no larger numbers.
     pub(crate) fn inherit(&mut self, other: u16, numbers: Range<u32>) -> bool {
+        assert!(other != self.id, "a heap inherits from another one");
         let end = self.region.used_ever();
         for number in self.region.skip_unused(numbers.start)..numbers.end.min(end) {
             let slab = self.region.slab(number);

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicPtr;
 
 use crate::free::Free;
 use crate::letterbox::Letterbox;
+use crate::region::NOBODY;
 
 /// Largest number of heaps (number 0 is unused). Threads beyond that have no heap.
 pub(crate) const HEAPS_MAX: usize = 128;
@@ -99,6 +100,11 @@ impl Outbox {
         }
     }
 
+    /// Whether all blocks are posted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.addressees == 0
+    }
+
     /// Posts all blocks.
     #[inline]
     pub(crate) fn post(&mut self) {
@@ -109,6 +115,7 @@ impl Outbox {
 
     fn post_to(&mut self, owner: u16) {
         let letter = &mut self.letters[usize::from(owner)];
+        assert!(owner != NOBODY && letter.count > 0, "blocks are posted to the heap that owns them");
         // SAFETY: the blocks were added for this heap, which owns them, and nothing else uses them.
         unsafe { post(owner, letter.first, letter.last) };
         letter.count = 0;

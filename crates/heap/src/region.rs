@@ -26,6 +26,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use crate::chunk::PAGE_BYTES;
 use crate::free::Free;
 use crate::kept;
+pub(crate) use crate::stack::{NONE, Stack};
 
 /// Size of a large slab.
 pub(crate) const SLAB_BYTES: usize = 64 * 1024;
@@ -38,8 +39,6 @@ const SMALL_SLABS: usize = if cfg!(miri) { 64 } else { 1 << 18 };
 /// about 50 ns each.
 const COOLED_AT_ONCE: u32 = 16;
 const AGED_AT_ONCE: u32 = 1024;
-/// No slab, or no chunk.
-pub(crate) const NONE: u32 = u32::MAX;
 /// Owner of slabs and chunks that no heap owns.
 pub(crate) const NOBODY: u16 = 0;
 
@@ -73,64 +72,6 @@ pub(crate) struct Slab {
     pub(crate) previous: AtomicU32,
     /// Head of the list of freed blocks.
     pub(crate) free: AtomicPtr<Free>,
-}
-
-/// A lock-free stack of slabs or chunks that no heap owns.
-#[derive(Debug)]
-pub(crate) struct Stack {
-    /// The number on top in the low half; a counter of changes in the high half, which prevents ABA.
-    top: AtomicU64,
-}
-
-impl Stack {
-    pub(crate) const fn new() -> Self {
-        Stack { top: AtomicU64::new(NONE as u64) }
-    }
-
-    /// Pushes `number`; `next(n)` is the link of number `n` to the one below it.
-    pub(crate) fn push<'a>(&self, number: u32, next: impl Fn(u32) -> &'a AtomicU32) {
-        let mut top = self.top.load(Ordering::Relaxed);
-        loop {
-            next(number).store(top as u32, Ordering::Relaxed);
-            match self.top.compare_exchange_weak(
-                top,
-                next_top(top, number),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return,
-                Err(now) => top = now,
-            }
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.top.load(Ordering::Relaxed) as u32 == NONE
-    }
-
-    /// Pops the number on top.
-    pub(crate) fn pop<'a>(&self, next: impl Fn(u32) -> &'a AtomicU32) -> Option<u32> {
-        let mut top = self.top.load(Ordering::Acquire);
-        while top as u32 != NONE {
-            // If another thread popped it first, the value read is stale but harmless: the tables are never freed, and
-            // the exchange fails.
-            let below = next(top as u32).load(Ordering::Relaxed);
-            match self.top.compare_exchange_weak(
-                top,
-                next_top(top, below),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Some(top as u32),
-                Err(now) => top = now,
-            }
-        }
-        None
-    }
-}
-
-fn next_top(top: u64, number: u32) -> u64 {
-    ((top >> 32) + 1) << 32 | u64::from(number)
 }
 
 /// The two sizes of slabs.
@@ -197,9 +138,14 @@ const SMALL_BYTES: usize = SMALL_SLABS * SMALL_SLAB_BYTES;
 const _: () = assert!(SMALL_BYTES.is_multiple_of(SLAB_BYTES), "large slabs are aligned to their size");
 
 // SAFETY: the addresses are never unmapped, and only the owner of a slab changes it.
-unsafe impl Send for Region {}
+unsafe impl Send for Region where Pool: Send {}
 // SAFETY: the addresses are never unmapped, and only the owner of a slab changes it.
-unsafe impl Sync for Region {}
+unsafe impl Sync for Region
+where
+    Pool: Sync,
+    Slab: Sync,
+{
+}
 
 /// Base and length of the region, for the check that every free makes. The length is 0 until the region exists.
 static BASE: AtomicUsize = AtomicUsize::new(0);
@@ -320,7 +266,9 @@ impl Region {
             pool.fresh.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
         })?;
         self.taken_bytes.fetch_add(size.bytes() as u64, Ordering::Relaxed);
-        self.slab(taken).bytes.store(size.bytes() as u32, Ordering::Relaxed);
+        let slab = self.slab(taken);
+        assert!(slab.owner.load(Ordering::Relaxed) == NOBODY, "a slab in the pool has no owner");
+        slab.bytes.store(size.bytes() as u32, Ordering::Relaxed);
         Some(taken)
     }
 
@@ -358,8 +306,10 @@ impl Region {
 
     /// Puts a slab without blocks into the pool; returns its memory at once if too much is kept.
     pub(crate) fn put_back(&self, number: u32) {
-        let size = self.size(number);
-        self.slab(number).owner.store(NOBODY, Ordering::Relaxed);
+        let (size, slab) = (self.size(number), self.slab(number));
+        assert!(slab.used.load(Ordering::Relaxed) == 0, "a slab with blocks is put into the pool");
+        assert!(slab.owner.load(Ordering::Relaxed) != NOBODY, "a slab is put into the pool twice");
+        slab.owner.store(NOBODY, Ordering::Relaxed);
         self.taken_bytes.fetch_sub(size.bytes() as u64, Ordering::Relaxed);
         kept::change(size.pages());
         if kept::is_too_much() {
@@ -371,6 +321,7 @@ impl Region {
     /// Returns the memory of a slab that no heap owns to the system.
     fn cool(&self, number: u32) {
         let size = self.size(number);
+        assert!(self.slab(number).owner.load(Ordering::Relaxed) == NOBODY, "a slab in use keeps its memory");
         // SAFETY: no heap owns the slab, and nothing relies on its contents.
         unsafe { give_back(self.start(number), size.bytes()) };
         kept::change(-size.pages());

@@ -86,6 +86,7 @@ impl Line {
             ))
         })?;
         let next_ms = schedule.next_ms(after_ms, &zone);
+        assert!(next_ms.is_none_or(|next_ms| next_ms > after_ms), "a time that has come does not come again");
         next_ms.ok_or_else(|| CommandError::new(format!("ERR the schedule '{}' never comes", self.schedule)))
     }
 }
@@ -121,7 +122,9 @@ impl Jobs<'_> {
         if let Some(due_ms) = present.and_then(|present| present.score(name)).filter(|_| is_same) {
             return Ok(due_ms as i64);
         }
-        Self::set_field(store, &self.names.lines(), name, &line.encode())?;
+        let text = line.encode();
+        assert!(Line::decode(&text).as_ref() == Some(line), "a schedule is read as it was written");
+        Self::set_field(store, &self.names.lines(), name, &text)?;
         self.set_due(store, &cron, name, next_ms)?;
         Ok(next_ms)
     }

@@ -27,12 +27,14 @@ pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, Comma
                 Some(until_ms) if until_ms > now_ms => _ = jobs.set_due(store, active, &id, until_ms)?,
                 _ => {
                     jobs.fail(store, Claim::on_any(&id), None, LEASE_ENDED)?;
+                    assert!(!jobs.is_active(store, &id)?, "a lease that has ended ends once");
                 }
             }
         } else if let Some(id) = first_due(store, delayed, now_ms)? {
             let record = jobs.record(store, &id)?;
             jobs.check_group(store, record.as_ref().and_then(|record| record.group.as_deref()))?;
-            Jobs::take_out(store, delayed, &id)?;
+            let was_delayed = Jobs::take_out(store, delayed, &id)?;
+            assert!(was_delayed, "a job leaves the delayed ones before it waits");
             if let Some(record) = record {
                 let end = jobs.coming_end(store);
                 jobs.wait(store, &id, record, end)?;
@@ -74,7 +76,8 @@ impl Jobs<'_> {
         let workers = self.names.workers();
         for _ in 0..FIRED_MAX {
             let Some(worker) = first_due(store, &workers, store.now())? else { break };
-            Self::take_out(store, &workers, &worker)?;
+            let was_there = Self::take_out(store, &workers, &worker)?;
+            assert!(was_there, "the first worker of a set is in it");
         }
         Ok(())
     }

@@ -99,12 +99,13 @@ impl GroupKeys {
 
     /// Sets fields of the turn hash in one effect.
     fn set_turn(&self, store: &mut Store, fields: &[(&[u8], u64)]) -> Result<(), CommandError> {
-        let (key, limits) = (&*self.turn, &store.config().hash);
+        assert!(!fields.is_empty(), "HSET without fields would fail on replicas");
+        let (key, limits) = (&*self.turn, store.config().hash);
         let mut hash = store.upsert::<Hash>(key)?;
         let mut effect = vec![b"HSET".to_vec(), key.to_vec()];
         for (field, number) in fields {
             let text = itoa::Buffer::new().format(*number).as_bytes().to_vec();
-            hash.set(field, &text, limits);
+            hash.set(field, &text, &limits);
             effect.extend([field.to_vec(), text]);
         }
         drop(hash);

@@ -175,8 +175,8 @@ impl<'q> Jobs<'q> {
         field: &[u8],
         text: &[u8],
     ) -> Result<(), CommandError> {
-        let limits = &store.config().hash;
-        Self::set_limited(store, key, (field, text), limits)
+        let limits = store.config().hash;
+        Self::set_limited(store, key, (field, text), &limits)
     }
 
     fn set_limited(
@@ -232,9 +232,9 @@ impl<'q> Jobs<'q> {
         id: &[u8],
         time_ms: i64,
     ) -> Result<usize, CommandError> {
-        let limits = &store.config().zset;
+        let limits = store.config().zset;
         let mut ids = upsert_in_place::<ZSet>(store, key).map_err(|_| wrong_type(key))?;
-        ids.insert(id, time_ms as f64, limits);
+        ids.insert(id, time_ms as f64, &limits);
         let count = ids.lend().len();
         drop(ids);
         store.changed_with(key, Change::new(Class::ZSet, "zadd").times(0), |store| {
@@ -286,10 +286,10 @@ impl<'q> Jobs<'q> {
         end: End,
         element: &[u8],
     ) -> Result<usize, CommandError> {
-        let limits = &store.config().list;
+        let limits = store.config().list;
         let list = store.upsert::<List>(key)?;
         list.push(end, element);
-        list.compress_inner(limits);
+        list.compress_inner(&limits);
         let len = list.len();
         store.changed_with(key, Change::new(Class::List, push_event(end)), |store| {
             store.effect(&[push_command(end), key, element]);
@@ -362,6 +362,8 @@ impl<'q> Jobs<'q> {
                 self.forget(store, &id, record.lock.as_deref())?;
                 continue;
             }
+            assert!(record.state == State::Waiting, "only a job that waits is taken");
+            assert!(record.payload.is_some(), "a job that is taken has its payload");
             took(store, self.queue, room, 1)?;
             if let Some(group) = &record.group {
                 self.count_active(store, group, true)?;
@@ -570,6 +572,8 @@ impl<'q> Jobs<'q> {
         record.state = State::Dead;
         let now_ms = store.now();
         Self::set_time(store, &self.names.dead(), id, now_ms)?;
+        let read = Record::decode(&record.encode());
+        assert!(read.as_ref() == Some(&record), "a record is read as it was written");
         self.keep(store, id, &record)?;
         self.drop_dead(store)?;
         Ok(())
@@ -587,7 +591,8 @@ impl<'q> Jobs<'q> {
                 return Ok(ends_ms);
             }
             let id = id.to_vec();
-            self.drop_from(store, &self.names.dead(), &id)?;
+            let was_dead = self.drop_from(store, &self.names.dead(), &id)?;
+            assert!(was_dead, "the first job of a set is in it");
         }
         Ok(Some(now_ms))
     }
@@ -668,6 +673,8 @@ impl<'q> Jobs<'q> {
         record: Record,
         due_ms: Option<i64>,
     ) -> Result<(), CommandError> {
+        assert!(record.payload.is_some(), "a new job has its payload");
+        assert!(record.attempts == 0 && record.worker.is_empty(), "no worker has had a new job");
         match due_ms.filter(|due_ms| *due_ms > store.now()) {
             Some(due_ms) => self.delay(store, id, record, due_ms),
             None => {

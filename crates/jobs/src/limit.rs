@@ -26,12 +26,15 @@ impl Jobs<'_> {
         id: &[u8],
         record: Option<&Record>,
     ) -> Result<bool, CommandError> {
+        let mut is_counted = false;
         if let Some(group) = record.and_then(|record| record.group.as_deref())
             && self.is_active(store, id)?
         {
             self.count_active(store, group, false)?;
+            is_counted = true;
         }
         let was_active = Self::take_out(store, self.names.active(), id)?;
+        assert!(was_active || !is_counted, "a group has one active job fewer for each lease that ends");
         if was_active && has_limit(store, self.queue) {
             got_room(store, self.queue);
         }

@@ -62,6 +62,7 @@ impl<'k, 'a> Order<'k, 'a> {
             Order::Strict => {}
             Order::Fair => random.shuffle(&mut indexes),
             Order::Weights(weights) => {
+                assert_eq!(weights.len(), queue_count, "each queue has a weight");
                 let drawn: Vec<f64> = weights
                     .iter()
                     .map(|weight| draw(random) / parse_weight(weight).unwrap_or(1) as f64)

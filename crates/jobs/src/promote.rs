@@ -83,6 +83,8 @@ impl Promotions {
         let Some(plan) = thread.visit(due.shard, |tx| plan(tx, due)) else { return Some(now_ms + AGAIN_MS) };
         let mut left_count = plan.left_count;
         if !plan.jobs.is_empty() {
+            assert!(plan.jobs.len() <= MOVED_MAX, "a visit moves some jobs at a time");
+            assert!(plan.shards.contains(&due.shard), "a set is entered with the queues of its jobs");
             let shards: Vec<ShardId> = plan.shards.iter().copied().collect();
             let is_patient = self.tries >= PATIENCE_AFTER;
             let Some(count) = thread.visit_all(&shards, is_patient, |tx| promote(tx, due, &plan.jobs)) else {
@@ -177,7 +179,8 @@ fn store_of<'a, 't>(tx: &'a mut Tx<'t>, db: u32) -> Store<'a, 't> {
 
 fn take_out(store: &mut Store, key: &[u8], job: &[u8]) {
     let Ok(Some(mut set)) = store.write_as::<ZSet>(key) else { return };
-    set.remove(job);
+    let was_there = set.remove(job).is_some();
+    assert!(was_there, "a job leaves its set before it joins its queue");
     drop(set);
     store.changed(key, Change::new(Class::ZSet, "zrem"), &[b"ZREM", key, job]);
     store.delete_if_empty(key);
@@ -185,9 +188,9 @@ fn take_out(store: &mut Store, key: &[u8], job: &[u8]) {
 
 /// Adds a queue to the set that lists the queues, as Sidekiq does.
 fn note_queue(store: &mut Store, key: &[u8], queue: &[u8]) {
-    let limits = &store.config().set;
+    let limits = store.config().set;
     let Ok(mut set) = store.upsert::<Set>(key) else { return };
-    let is_new = set.insert(queue, limits);
+    let is_new = set.insert(queue, &limits);
     drop(set);
     if is_new {
         store.changed(key, Change::new(Class::Set, "sadd"), &[b"SADD", key, queue]);

@@ -96,6 +96,7 @@ impl Record {
 
     /// The record of a waiting job that takes are to pass over.
     pub(crate) fn dropped(self, reference: &[u8]) -> Record {
+        assert!(self.state == State::Waiting, "takes pass over nothing but waiting jobs");
         let of_payload = self.payload.map_or(self.payload_hash, |_| Some(hash(reference)));
         Record {
             begins_until_ms: Some(DROPPED_MS),

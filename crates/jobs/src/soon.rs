@@ -25,6 +25,7 @@ impl<const MAX: usize> Soon<MAX> {
         if self.due.len() > MAX {
             self.due.pop_last();
         }
+        assert!(self.due.len() <= MAX, "later looks find the others");
     }
 
     /// Adds everything from `other`.
@@ -45,7 +46,10 @@ impl<const MAX: usize> Soon<MAX> {
 
     /// Removes and returns the earliest time, if it is due.
     pub(crate) fn pop_due(&mut self, now_ms: UnixMs) -> Option<JobsDue> {
-        if self.is_due(now_ms) { self.due.pop_first() } else { None }
+        let due = if self.is_due(now_ms) { self.due.pop_first() } else { None }?;
+        let is_first = self.due.first().is_none_or(|next| next.time_ms >= due.time_ms);
+        assert!(is_first, "the earliest time comes first");
+        Some(due)
     }
 
     /// The earliest time.

@@ -594,6 +594,14 @@ fn a_schedule_pushes_at_its_times() {
 }
 
 #[test]
+fn a_schedule_may_have_line_breaks() {
+    let mut world = World::new();
+    assert_eq!(set(&mut world, "five", "*/5 *\n* * *\n", "push", ""), ":300000");
+    world.check("CRON RUN q five", ":1");
+    world.check("LRANGE q 0 -1", "*1 $4 push");
+}
+
+#[test]
 fn each_push_is_filled_in() {
     let mut world = World::new();
     set(&mut world, "s", "*/10 * * * * *", "%{id} %{time} %{time_ms} %{x} %{", "");

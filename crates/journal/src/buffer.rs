@@ -78,6 +78,7 @@ impl Buffer {
             (memory, exemption)
         });
         let start = memory.as_ptr().align_offset(DIRECT_BYTES);
+        assert!(start + needed <= memory.len(), "the buffer begins in the spare bytes");
         let before = std::mem::replace(
             self,
             Buffer { memory, start, len: self.len, peak_len: self.peak_len, exemption },

@@ -291,6 +291,7 @@ impl LockedFolder {
         let path = self.path.join(NEXT);
         let write = || {
             let manifest = self.with_lengths(manifest)?;
+            assert_eq!(manifest.check(), Ok(()), "a manifest that no start would accept is not written");
             let file = self.disk.open(&path, Open::Empty)?;
             file.write_all_at(0, manifest.encode().as_bytes())?;
             file.sync()

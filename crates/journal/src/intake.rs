@@ -168,6 +168,8 @@ impl Intake {
     ) -> Taken {
         let mut state = self.lock();
         state.hear();
+        // An order may have come since the log thread looked. What follows its slice is for the next journal.
+        let last = last.or_else(|| state.orders.iter().find_map(Order::last_slice));
         let batch_bytes = batch.iter().map(|slice| slice.payload.len()).sum::<usize>();
         let mut is_busy = false;
         while !is_busy && batch_bytes + state.closed_bytes < BATCH_BYTES && state.may_close(last) {
@@ -186,6 +188,10 @@ impl Intake {
             && let Some(slice) =
                 state.closed.pop_front_if(|slice| last.is_none_or(|last| slice.number <= last))
         {
+            assert!(
+                state.closed_bytes >= slice.payload.len(),
+                "closed slices have fewer bytes than one of them"
+            );
             state.closed_bytes -= slice.payload.len();
             left_bytes = left_bytes.saturating_sub(slice.payload.len().max(1));
             batch.push(slice);
@@ -196,7 +202,9 @@ impl Intake {
     /// Notes that the taken slices are written, or need not be.
     pub(crate) fn note_written(&self, batch: &mut Vec<SharedSlice>) {
         let mut state = self.lock();
-        state.unwritten_bytes -= batch.iter().map(|slice| slice.payload.len()).sum::<usize>();
+        let written_bytes = batch.iter().map(|slice| slice.payload.len()).sum::<usize>();
+        assert!(written_bytes <= state.unwritten_bytes, "more is written than was closed");
+        state.unwritten_bytes -= written_bytes;
         state.note_taken(&self.progress, 0);
         // The memory must not count between being a slice and being spare.
         heap::at_once(|| {
@@ -311,6 +319,8 @@ impl State {
         let mut closing = self.collector.close(may_be_empty, take);
         if let Closing::Done(slice) = &mut closing {
             let mut slice = std::mem::take(slice);
+            let is_next = self.closed.back().is_none_or(|last| last.number < slice.number);
+            assert!(is_next, "slice {} is closed after a later one", slice.number);
             self.closed_bytes += slice.payload.len();
             self.unwritten_bytes += slice.payload.len();
             self.payload_bytes_max = self.payload_bytes_max.max(slice.payload.len());

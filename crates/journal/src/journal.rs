@@ -221,7 +221,10 @@ impl Journal {
         let manifest = shared.manifest(&kept, None, Some(number));
         shared.write_manifest(&mut kept, manifest)?;
         kept.unlisted = None;
-        locked(&shared.in_use).spares.push_back(number);
+        let mut in_use = locked(&shared.in_use);
+        let last = in_use.spares.back().copied().or(in_use.segments.last().map(|last| last.number));
+        assert!(last.is_none_or(|last| last < number), "segments are used in the order of their numbers");
+        in_use.spares.push_back(number);
         Ok(true)
     }
 
@@ -249,7 +252,8 @@ impl Journal {
             return Err(Trouble::Behind);
         }
         if shared.durable_slice.load(Ordering::Acquire) < base.slice {
-            shared.sync()?;
+            let durable = shared.sync()?;
+            assert!(durable >= base.slice, "slices that a base replaces are durable");
         }
         let mut kept = locked(&shared.kept);
         // The base's name must be durable before a manifest has it.
@@ -354,6 +358,7 @@ impl Shared {
     pub(crate) fn begin_at(&self, place: Place) {
         let mut in_use = locked(&self.in_use);
         assert!(in_use.is_pending, "what its slices are applied to is there, and ends elsewhere");
+        assert!(in_use.segments.len() == 1, "a journal that begins has one segment");
         in_use.segments[0].place = place;
         in_use.base = Base { slice: place.last_slice(), position: place.position, file: None };
         drop(in_use);
@@ -365,6 +370,9 @@ impl Shared {
     /// Reports that everything up to `slice`, whose end has this position in the stream, was written. It is durable if
     /// nothing before it is unsynced.
     pub(crate) fn report(&self, slice: u64, position: u64, is_durable: bool) {
+        let before = self.written_slice.load(Ordering::Relaxed);
+        assert!(slice >= before, "slice {slice} is written after slice {before}");
+        assert!(position >= self.written_position.load(Ordering::Relaxed), "the stream never gets shorter");
         self.written_position.store(position, Ordering::Release);
         self.written_slice.store(slice, Ordering::Release);
         if is_durable && !self.has_failed.load(Ordering::Acquire) {
@@ -411,6 +419,13 @@ impl Shared {
         let mut in_use = locked(&self.in_use);
         let number = in_use.spares.pop_front()?;
         let start = SegmentStart { number, term, place };
+        if let Some(last) = in_use.segments.last() {
+            assert!(
+                last.number < number && last.term <= term,
+                "segments are used in the order of their numbers"
+            );
+            assert!(last.place.position <= place.position, "a segment continues the one before");
+        }
         in_use.segments.push(start);
         Some(start)
     }
@@ -452,7 +467,8 @@ impl Shared {
         };
         made.map_err(Trouble::NotReady)?;
         let bytes = self.folder.segment_bytes(self.id, number);
-        locked(&self.in_use).sizes.insert(number, bytes);
+        let former = locked(&self.in_use).sizes.insert(number, bytes);
+        assert!(former.is_none(), "segment {number} exists");
         sync_names(&self.folder).map_err(|error| self.fail(error))?;
         kept.number_max = number;
         Ok(number)
@@ -507,6 +523,8 @@ impl Shared {
         let mut in_use = locked(&self.in_use);
         // The log will be about as long again. Half of that stays ready.
         let mut kept_bytes_left = in_use.log_bytes() / 2;
+        let written = in_use.segments.last().map(|last| last.number);
+        assert!(written.is_some_and(|number| !numbers.contains(&number)), "the segment in use is not freed");
         in_use.segments.retain(|start| !numbers.contains(&start.number));
         let sizes: Vec<u64> = numbers.iter().map(|number| in_use.sizes.remove(number).unwrap_or(0)).collect();
         drop(in_use);

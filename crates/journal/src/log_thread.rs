@@ -63,6 +63,16 @@ pub enum Order {
     Stop,
 }
 
+impl Order {
+    /// The last slice before the change, if this orders one that the log thread makes.
+    pub(crate) fn last_slice(&self) -> Option<u64> {
+        match self {
+            Order::Begin(last, _) | Order::End(last) | Order::Name(last, _) => Some(*last),
+            Order::Stream(..) | Order::Copy(..) | Order::Policy(_) | Order::Stop => None,
+        }
+    }
+}
+
 /// The outcome of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -197,6 +207,7 @@ impl LogThread {
     }
 
     fn obey(&mut self, order: Order) {
+        assert!(self.next.is_none(), "one change is made before the next order is heard");
         match order {
             Order::Begin(last, opened) => self.next = Some((last, Change::Begin(opened))),
             Order::End(last) => self.next = Some((last, Change::End)),
@@ -320,6 +331,7 @@ impl LogThread {
     fn change_over(&mut self) -> bool {
         let next = self.intake.outlook().next;
         let Some((last, change)) = self.next.take_if(|(last, _)| next > *last) else { return false };
+        assert!(self.batch.is_empty(), "slices before the change are written to the former journal");
         match change {
             Change::Begin(opened) => self.begin(last, *opened),
             Change::End => {

@@ -187,7 +187,7 @@ impl Manifest {
     }
 
     /// A contradiction in it, if there is one.
-    fn check(&self) -> Result<(), &'static str> {
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
         let Some((first, last)) = self.segments.first().zip(self.segments.last()) else {
             return Err("it has no segment");
         };

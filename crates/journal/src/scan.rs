@@ -423,6 +423,9 @@ impl Scan {
     /// Takes a frame that counts. Returns the slice if the frame completes one that must be returned.
     fn take(&mut self, head: &Head) -> Result<Option<Scanned>, Error> {
         let Head { frame, payload_bytes, .. } = *head;
+        let Place { slice, position, checksum, .. } = self.at.place;
+        let is_next = (frame.slice, frame.position, frame.before) == (slice, position, checksum);
+        assert!(is_next, "a frame counts only where it belongs");
         if frame.slice > self.told_after {
             let segment = self.segment(self.at.index).map_or(0, |(number, _)| number);
             let open = self.open.get_or_insert_with(|| Scanned {
@@ -453,7 +456,15 @@ impl Scan {
             return Ok(None);
         }
         self.whole = self.at;
-        Ok(self.open.take())
+        let scanned = self.open.take();
+        if let Some(Scanned { slice, .. }) = &scanned {
+            assert_eq!(
+                (slice.number, slice.end()),
+                (frame.slice, self.at.place.position),
+                "a slice is whole"
+            );
+        }
+        Ok(scanned)
     }
 
     /// Whether the log now continues after its end of a moment ago, because a server writes to it.

@@ -21,7 +21,7 @@ use proactor::Open;
 
 use crate::buffer::Buffer;
 use crate::error::{Error, Trouble};
-use crate::frame::{Frame, padded_bytes};
+use crate::frame::{BLOCK_BYTES, Frame, padded_bytes};
 use crate::journal::{SegmentFile, Shared};
 use crate::manifest::{StreamId, tag};
 use crate::mutant::{self, Mutant};
@@ -99,6 +99,7 @@ impl Writer {
     /// If something was written, or the journal has a base.
     pub fn begin_at(&mut self, (slice, position): (u64, u64)) {
         assert!(self.offset == 0 && self.buffer.len() == 0, "the journal has begun");
+        assert!(slice > 0, "there is no slice 0");
         (self.place.slice, self.place.position) = (slice, position);
         (self.last_filled, self.last_confirmed) = (slice - 1, slice - 1);
         self.shared.begin_at(self.place);
@@ -135,6 +136,7 @@ impl Writer {
             self.append_slice(slice, unix_ms)?;
         }
         self.flush()?;
+        assert!(!self.place.is_within_slice, "the last slice is written as a whole");
         let last = self.place.last_slice();
         self.shared.report(last, self.place.position, self.policy == Policy::Always);
         Ok(last)
@@ -213,6 +215,7 @@ impl Writer {
                 self.enter_next_segment()?;
             }
             let durable_slice = self.shared.durable_slice();
+            assert!(durable_slice < slice.number, "slice {durable_slice} is durable and not written yet");
             let frame = Frame {
                 journal_id: self.shared.id,
                 term: self.term,
@@ -254,18 +257,25 @@ impl Writer {
         if self.buffer.len() == 0 {
             return Ok(());
         }
+        let end = self.offset + self.buffer.len() as u64;
+        assert!(end <= self.segment_bytes, "a segment keeps the length that the manifest has");
+        assert!(
+            end.is_multiple_of(BLOCK_BYTES as u64),
+            "a frame begins with a block, so that none is written twice"
+        );
         let SegmentFile { path, file } = &*self.segment;
         let written = match self.policy {
             Policy::Always => file.write_durably_at(self.offset, self.buffer.bytes()),
             Policy::Everysec | Policy::No => file.write_all_at(self.offset, self.buffer.bytes()),
         };
         written.map_err(|error| self.shared.fail(Error::io(path, "write it")(error).at(self.offset)))?;
-        self.offset += self.buffer.len() as u64;
+        self.offset = end;
         self.buffer.clear();
         Ok(())
     }
 
     fn enter_next_segment(&mut self) -> Result<(), Trouble> {
+        assert!(self.buffer.len() == 0, "what belongs to the former segment is written");
         // Only this writer takes spares, and there were enough.
         let start = self.shared.take_spare(self.term, self.place).expect("a spare is ready");
         let opened = open(&self.shared, self.policy, start.number);

@@ -21,6 +21,7 @@
 pub mod access;
 mod changing;
 pub mod compression;
+mod current_config;
 mod cut;
 mod data_config;
 mod db;
@@ -36,6 +37,7 @@ mod value;
 
 pub use access::Lfu;
 pub use changing::Changing;
+pub use current_config::CurrentConfig;
 pub use cut::{Taken, Witness};
 pub use data_config::{Config, HashCompression, JobSettings, UnixMs};
 pub use db::Db;

@@ -9,6 +9,8 @@
 //! Not here: the source of the commands, transactions, and the selected database (`import/replay.rs`,
 //! `recover/`).
 
+use std::sync::Arc;
+
 use engine::{Client, Command, Located, Outcome, Shards, Table, Tx};
 use keyspace::{Config, UnixMs};
 use resp::{Output, Proto};
@@ -36,13 +38,13 @@ pub(crate) fn shown_name(args: &[&[u8]]) -> String {
 pub(crate) struct Stage<'a> {
     pub(crate) target: &'a Target<'a>,
     pub(crate) shards: Shards,
-    config: Config,
+    config: Arc<Config>,
 }
 
 impl<'a> Stage<'a> {
     pub(crate) fn new(target: &'a Target<'a>) -> Stage<'a> {
         let shards = Shards::new(target.load.placement.clone(), 1, target.load.db_count, 0);
-        let config = Config { notify: 0, ..target.load.config.clone() };
+        let config = Arc::new(Config { notify: 0, ..target.load.config.clone() });
         Stage { target, shards, config }
     }
 
@@ -78,7 +80,7 @@ impl<'s> Runner<'s> {
     /// A runner that has entered the shards for which `is_own` is true.
     pub(crate) fn new(stage: &'s Stage<'_>, table: &'s Table, is_own: impl Fn(ShardId) -> bool) -> Self {
         let hold = Hold::new(&stage.shards);
-        let mut tx = Tx::new(hold, table, &stage.config, stage.now());
+        let mut tx = Tx::new(hold, table, stage.config.clone(), stage.now());
         tx.keeps_due = true;
         let client = Client { no_touch: false, ..Client::internal(0, Proto::Resp2) };
         let mut runner = Runner { tx, client, out: Output::new() };

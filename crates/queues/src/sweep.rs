@@ -439,11 +439,11 @@ fn push<'e>(
     end: End,
     elements: impl IntoIterator<Item = &'e [u8]>,
 ) -> Result<(), CommandError> {
-    let limits = &store.config().list;
+    let limits = store.config().list;
     let list = store.upsert::<List>(key)?;
     for element in elements {
         list.push(end, element);
-        list.compress_inner(limits);
+        list.compress_inner(&limits);
     }
     Ok(())
 }

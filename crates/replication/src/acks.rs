@@ -41,7 +41,9 @@ impl Acks {
     pub fn awaits(&self, thread: usize, count: u64) -> bool {
         self.sleepers[thread].store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.count() == count
+        let now = self.count();
+        assert!(count <= now, "an acknowledgement is counted before it is known");
+        now == count
     }
 }
 

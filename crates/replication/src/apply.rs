@@ -124,6 +124,7 @@ impl Applier {
             let failed = run_steps(&self.round, bytes, |_| true, following, stage);
             self.round.write_blanks(bytes, &failed);
         }
+        assert_eq!(following.version(), version, "the role changes only while all shards are held");
         let tx = stage.tx();
         tx.record.push_copy(db_before.unwrap_or(NO_DB), bytes);
         tx.hold.note_unpublished(true);
@@ -147,6 +148,7 @@ impl Applier {
                 &all
             }
         };
+        assert!(!ids.is_empty(), "a shard that is held keeps the role");
         let patience = shards.patience();
         let patient = self.tries >= PATIENCE_AFTER && patience.try_take();
         let has_all = hold.try_enter_all(ids, patient).is_ok();

@@ -247,6 +247,7 @@ impl Feed {
         let Start { spool, held: _held, .. } = start;
         let reader = around.backlog.read_from(position, self.replica.capabilities.version());
         let Some(reader) = reader else { return Step::Ends(TOO_FAR.into()) };
+        assert_eq!(reader.position(), position, "the stream goes on where the snapshot ends");
         let Some(spool) = spool else { return self.catch_up(reader, around) };
         let reader = (!self.wants_no_stream).then_some(reader);
         if self.is_announced {
@@ -305,7 +306,9 @@ impl Feed {
                 Err(_) => return Step::Ends("its snapshot could not be read".into()),
             }
         }
-        if progress.state == SpoolState::Complete && *place == progress.bytes {
+        let is_complete = progress.state == SpoolState::Complete;
+        assert!(!is_complete || *place <= progress.bytes, "a complete snapshot does not grow");
+        if is_complete && *place == progress.bytes {
             output.extend_from_slice(self.mark.as_ref().map_or(&[][..], |mark| &mark[..]));
             self.end_snapshot(around);
             return Step::Wrote;

@@ -401,8 +401,14 @@ impl<L> Turn<'_, L> {
             if let Some(length) = self.applier.close() {
                 let Linked { link, .. } = &mut *self.linked;
                 link.take_back(length);
+                assert_eq!(link.lent().len(), length, "a round is made of the lent bytes");
                 match self.applier.run(link.lent_mut(), self.role, around) {
-                    Applied::Done => link.settle(),
+                    Applied::Done => {
+                        link.settle();
+                        let offset = self.role.0.offset();
+                        let is_same = link.position().is_none_or(|at| at.offset == offset);
+                        assert!(is_same, "what is acknowledged is what was applied, up to {offset}");
+                    }
                     Applied::Later => return Ok(false),
                     Applied::Over => return Err("the role has changed".to_owned()),
                 }
@@ -485,6 +491,7 @@ impl<L> Turn<'_, L> {
         let now_ms = around.now_ms();
         let drops_replicas = match pending {
             Pending::Continue(id) => {
+                assert!(self.linked.incoming.is_none(), "a stream that goes on has no snapshot");
                 let History { id: former, .. } = around.primary().history();
                 let Resume::At(offset) = following.resume() else { return None };
                 if former != id {

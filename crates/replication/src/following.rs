@@ -163,6 +163,7 @@ impl Following {
 
     /// Makes this server follow no other. The caller holds all shards.
     pub fn lead(&self) {
+        assert!(self.is_replica(), "a primary leads already");
         *locked(&self.primary) = None;
         *locked(&self.end) = None;
         self.is_replica.store(false, Ordering::Relaxed);
@@ -186,6 +187,7 @@ impl Following {
     /// Starts with the data that the primary had at this offset of the stream with this id, where the stream has `db`
     /// selected. The caller holds all shards, or the server serves no clients yet.
     pub fn go_on_behind(&self, primary: &Primary, (id, offset): (ReplicationId, u64), db: Option<u32>) {
+        assert!(self.is_replica(), "the history of a primary is its own");
         primary.set_history(History::new(id));
         self.note_synced(offset);
         self.set_stream_db(db);

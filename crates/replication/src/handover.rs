@@ -42,6 +42,7 @@ pub(crate) fn begin(door: &mut dyn Door, plan: Plan) {
         None => tracing::info!("FAILOVER requested."),
     }
     let failover = &door.following().failover;
+    assert!(!failover.is_on(), "one failover at a time");
     *failover.under_way() = Some((plan, None));
     failover.set_state(State::Waiting);
     door.hold_writes(true);
@@ -135,6 +136,7 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
     let Some((plan, mark)) = &mut *under_way else { return };
     let door = around.door();
     let sent_bytes = door.sent_bytes();
+    assert!(mark.as_ref().is_none_or(|mark| mark.sent_bytes <= sent_bytes), "what was sent stays sent");
     let synced = mark.as_ref().filter(|mark| mark.sent_bytes == sent_bytes);
     let target = match synced.and_then(|mark| reached(mark, plan, door)) {
         Some(target) => {
@@ -150,6 +152,7 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
     if let Some(target) = target {
         // In this order: whoever reads that it asks finds a replica.
         role::follow(door, target);
+        assert!(door.following().is_replica(), "the role changes before it is asked to take over");
         return failover.set_state(State::Asking);
     }
     if is_over {
@@ -167,6 +170,7 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
 /// A replica that `plan` allows and that has acknowledged everything up to `mark`.
 fn reached(mark: &Mark, plan: &Plan, door: &dyn Door) -> Option<Address> {
     let end = mark.cut.end()?;
+    assert!(end >= QUESTION_BYTES, "the stream has the question before the mark");
     door.primary().caught_up(plan.target.as_ref(), end - QUESTION_BYTES..end)
 }
 

@@ -136,7 +136,8 @@ impl Growing {
             Ok(Chunk::Bytes(bytes)) => {
                 file.write_all_at(self.offset, &bytes)?;
                 self.offset += bytes.len() as u64;
-                waiting_bytes.fetch_sub(bytes.len() as u64, Ordering::Relaxed);
+                let before = waiting_bytes.fetch_sub(bytes.len() as u64, Ordering::Relaxed);
+                assert!(before >= bytes.len() as u64, "what is written was waiting");
                 Written::Some
             }
             Ok(Chunk::End) => Written::All,

@@ -340,12 +340,14 @@ impl Replica {
     }
 
     pub(crate) fn begin(&self, start: Start) {
+        assert!(self.is_waiting(), "a replica begins once");
         *locked(&self.start) = Some(start);
         self.has_start.store(true, Ordering::Release);
     }
 
     /// It needs no snapshot.
     pub(crate) fn skip_snapshot(&self) {
+        assert!(self.is_waiting(), "a replica begins once");
         self.has_start.store(true, Ordering::Release);
     }
 
@@ -381,6 +383,7 @@ impl Replica {
     }
 
     pub(crate) fn set_stage(&self, stage: Stage) {
+        assert!(stage as u8 >= self.stage() as u8, "a replica that gets the stream waits for no snapshot");
         self.stage.store(stage as u8, Ordering::Relaxed);
     }
 

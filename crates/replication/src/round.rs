@@ -234,6 +234,10 @@ impl Round {
     }
 
     fn truncate(&mut self, Mark { length, step_count, word_count, db }: Mark) {
+        assert!(
+            length <= self.length && step_count <= self.steps.len(),
+            "a transaction begins within its round"
+        );
         (self.length, self.db, self.open) = (length, db, None);
         self.steps.truncate(step_count);
         self.words.truncate(word_count);
@@ -242,6 +246,7 @@ impl Round {
 
     /// Turns the bytes into those for this server's log. Commands that have `failed` have no meaning there either.
     pub(crate) fn write_blanks(&self, bytes: &mut [u8], failed: &[Range<usize>]) {
+        assert_eq!(bytes.len(), self.length, "the log gets the bytes of the round that ran");
         self.blanks.iter().chain(failed).for_each(|blank| bytes[blank.clone()].fill(b'\n'));
     }
 }

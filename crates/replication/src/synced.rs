@@ -116,6 +116,7 @@ impl Synced {
     /// `former_end` is the last slice of its own stream, if it was a primary before.
     pub fn set_role(&self, role: u64, former_end: Option<u64>) {
         if let Some(slice) = former_end {
+            assert!(role != 0, "a stream of its own ends when a server becomes a replica");
             self.former_end.store(slice, Ordering::Relaxed);
         }
         self.role.store(role, Ordering::Relaxed);
@@ -125,6 +126,7 @@ impl Synced {
     /// so until all threads do and no earlier answer is in progress ([`ends_loss`](Self::ends_loss)), because later
     /// reads depend on these slices, too.
     pub fn settle(&self, thread: usize, role: u64) -> RangeInclusive<u64> {
+        assert!(role != 0, "a primary drops no replies");
         // Release: earlier answers of this thread are on their way.
         self.settled[thread].store(role, Ordering::Release);
         let end = if self.wanted() > 0 { self.former_end.load(Ordering::Relaxed) } else { 0 };

@@ -73,7 +73,10 @@ impl Help {
         let failed = self.wide.run_part(self.part, lent, following, stage);
         let tx = stage.tx();
         let (posts, shards) = (std::mem::take(&mut tx.posts), tx.hold.lend(|_| true));
-        *lock(&parts[self.part]) = Part::Back(Outcome { shards, posts, failed });
+        let mut part = lock(&parts[self.part]);
+        assert!(matches!(*part, Part::Taken), "a part is run once");
+        *part = Part::Back(Outcome { shards, posts, failed });
+        drop(part);
         came_back.notify_one();
     }
 }
@@ -95,6 +98,10 @@ impl Wide {
         });
         let (parts, came_back) = (parts.collect(), Condvar::new());
         let wide = Wide { round: std::mem::take(round), bytes: bytes.to_vec(), client, parts, came_back };
+        assert!(
+            stage.tx().hold.entered().iter().all(|id| part_of(*id, thread_count) == 0),
+            "the rest is lent"
+        );
         let wide = Arc::new(wide);
         for part in 1..thread_count {
             stage.ask(part, Help { wide: Arc::clone(&wide), part });
@@ -107,6 +114,8 @@ impl Wide {
                 continue;
             }
             let outcome = wide.await_part(state);
+            let is_of_part = |id: &ShardId| part_of(*id, thread_count) == part;
+            assert!(outcome.shards.ids().iter().all(is_of_part), "what was lent comes back");
             stage.tx().hold.take(outcome.shards);
             stage.tx().posts.extend(outcome.posts);
             failed.extend(outcome.failed);

@@ -4,7 +4,7 @@
 //! frees it with a [`Lease`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use acl::Users;
 use background::eviction::{Exceeded, Lowered};
@@ -12,7 +12,7 @@ use clients::{AttackLog, Listeners, Registry, TlsKeeper};
 use config::{EntryMode, Settings};
 use ds::hashing::Seed;
 use engine::{Client, Shards, Table};
-use keyspace::Config;
+use keyspace::CurrentConfig;
 use memcached::LaterFlush;
 use observe::Observed;
 use ops::migrate::Migrations;
@@ -107,7 +107,8 @@ pub(crate) struct Shared {
     pub(crate) active_expire: AtomicBool,
     /// `io_uring` or `epoll`.
     pub(crate) driver_name: &'static str,
-    data_config: AtomicPtr<Config>,
+    /// The settings of the data path.
+    pub(crate) data_config: CurrentConfig,
 }
 
 impl Shared {
@@ -125,7 +126,7 @@ impl Shared {
         let shards =
             Shards::new(placement(&settings, thread_count, seed), thread_count, settings.databases(), seed);
         settings.tell_queues(shards.queues(), machine.clock.steady_ms());
-        let data_config = AtomicPtr::new(Box::into_raw(Box::new(settings.data_config())));
+        let data_config = CurrentConfig::new(settings.data_config());
         let observed = Observed::new(wakers.len(), table.len(), observe_settings(&settings));
         let run_id = run_id(seed);
         let journal_id = u64::from_str_radix(&run_id[..16], 16).expect("it is hexadecimal");
@@ -205,18 +206,10 @@ impl Shared {
         self.driver_name == SIMULATED
     }
 
-    /// The current settings of the data path. A copy is never freed, so commands can refer to it without a reference
-    /// count. Only `CONFIG SET` creates one.
-    pub(crate) fn data_config(&'static self) -> &'static Config {
-        // SAFETY: the pointer always comes from a leaked box.
-        unsafe { &*self.data_config.load(Ordering::Acquire) }
-    }
-
     /// Publishes the settings of the data path. Threads read them at the beginning of a turn, before the input that
     /// arrived after the change.
     pub(crate) fn reconfigure(&self) {
-        let config = Box::into_raw(Box::new(self.settings.data_config()));
-        self.data_config.store(config, Ordering::Release);
+        self.data_config.publish(self.settings.data_config());
         self.broadcast(|| Message::Wake);
     }
 
@@ -248,12 +241,10 @@ pub(crate) struct Lease(pub(crate) &'static Shared);
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let (shared, config) = (std::ptr::from_ref(self.0), self.0.data_config.load(Ordering::Acquire));
+        let shared = std::ptr::from_ref(self.0);
         // SAFETY: the box is the one that `create` leaked. Every thread that refers to it was dropped before its share
         // of the lease.
         drop(unsafe { Box::from_raw(shared.cast_mut()) });
-        // SAFETY: the pointer comes from a leaked box. This is the last snapshot; the earlier ones stay leaked.
-        drop(unsafe { Box::from_raw(config) });
     }
 }
 

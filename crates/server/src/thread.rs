@@ -184,7 +184,7 @@ impl Thread {
         let (workload, way) = (Workload::new(&clock), GivingWay::new(&clock));
         let serving_ticks_max = clock.ns_to_ticks(shared.machine.tuning.serving_ns_max);
         let read_again_ticks = clock.ns_to_ticks(CLOCK_AGE_NS_MAX);
-        let mut tx = Tx::new(hold, &shared.table, shared.data_config(), now);
+        let mut tx = Tx::new(hold, &shared.table, shared.data_config.get(), now);
         tx.record = shared.journal.take_recorder(id);
         Thread {
             tx,
@@ -360,7 +360,7 @@ impl Thread {
 
     /// Reads the clock and the settings. Later commands run at this time and with these settings.
     pub(crate) fn tick(&mut self) {
-        self.tx.config = self.host.shared.data_config();
+        self.host.shared.data_config.refresh(&mut self.tx.config);
         self.tx.holds_replies = self.host.shared.journal.holds_replies();
         read_clock(self);
         self.host.shared.journal.progress.look(self.host.now_ms);

@@ -93,6 +93,13 @@ pub struct Hold<'s, T, W> {
 #[must_use]
 pub struct Lent(SmallVec<[ShardId; 8]>);
 
+impl Lent {
+    /// The shards.
+    pub fn ids(&self) -> &[ShardId] {
+        &self.0
+    }
+}
+
 impl<'s, T, W> Hold<'s, T, W> {
     /// A hold without shards.
     pub fn new(shards: &'s Shards<T, W>) -> Self {

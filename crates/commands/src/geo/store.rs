@@ -40,10 +40,10 @@ pub(super) fn store(
     with_distance: bool,
     kind: GeoCommand,
 ) -> CommandResult {
-    let limits = &ctx.store.config().zset;
+    let limits = ctx.store.config().zset;
     let (mut result, mut pace) = (ZSet::new(), Pace::new(ctx.host));
     for found in found {
-        result.insert(&found.member, if with_distance { found.distance } else { found.score }, limits);
+        result.insert(&found.member, if with_distance { found.distance } else { found.score }, &limits);
         pace.step();
     }
     let event = if kind == GeoCommand::SearchStore { "geosearchstore" } else { "georadiusstore" };

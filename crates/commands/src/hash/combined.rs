@@ -233,17 +233,17 @@ fn hsetex(ctx: &mut Ctx) -> CommandResult {
         return Ok(());
     }
     drop(hash);
-    let limits = &ctx.store.config().hash;
+    let limits = ctx.store.config().hash;
     let is_over = matches!(expiry, Expiry::At(at) if ctx.store.is_past(at));
     let mut hash = ctx.store.upsert::<Hash>(key)?;
-    hash.expect(pairs.len(), limits);
+    hash.expect(pairs.len(), &limits);
     for [field, value] in pairs {
         match expiry {
-            Expiry::Gone => _ = hash.set(field, value, limits),
-            Expiry::Kept => _ = hash.set_keeping_expiry(field, value, limits),
+            Expiry::Gone => _ = hash.set(field, value, &limits),
+            Expiry::Kept => _ = hash.set_keeping_expiry(field, value, &limits),
             Expiry::At(_) if is_over => _ = hash.remove(field),
             Expiry::At(at) => {
-                hash.set(field, value, limits);
+                hash.set(field, value, &limits);
                 hash.set_expiry(field, at);
             }
         }

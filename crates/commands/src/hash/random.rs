@@ -47,17 +47,15 @@ fn hrandfield(ctx: &mut Ctx) -> CommandResult {
     };
     let draw = Draw::parse(count)?;
     let with_values = draw.parse_pairs(&ctx.args[3..], "withvalues")?;
-    let config = ctx.store.config();
+    let (limits, string_bytes_max) = (ctx.store.config().set, ctx.store.config().string_bytes_max);
     let Some(hash) = ctx.store.read_as::<Hash>(key)? else {
         ctx.reply.array(0);
         return Ok(());
     };
     let mut fields = Fields { reply: &mut ctx.reply, pace: Pace::new(ctx.host), with_values };
     match draw {
-        Draw::Distinct(count) => write_distinct(hash, count, &mut random, &config.set, &mut fields),
-        Draw::Repeated(count) => {
-            write_repeated(hash, count, &mut random, config.string_bytes_max, &mut fields)?
-        }
+        Draw::Distinct(count) => write_distinct(hash, count, &mut random, &limits, &mut fields),
+        Draw::Repeated(count) => write_repeated(hash, count, &mut random, string_bytes_max, &mut fields)?,
     }
     Ok(())
 }

@@ -62,12 +62,12 @@ fn set_all(ctx: &mut Ctx) -> Result<i64, CommandError> {
     let (pairs, []) = ctx.args[2..].as_chunks::<2>() else {
         return Err(CommandError::wrong_arity(&ctx.command.full_name));
     };
-    let limits = &ctx.store.config().hash;
+    let limits = ctx.store.config().hash;
     let mut hash = ctx.store.upsert::<Hash>(key)?;
-    hash.expect(pairs.len(), limits);
+    hash.expect(pairs.len(), &limits);
     let (mut added, mut pace) = (0, Pace::new(ctx.host));
     for [field, value] in pairs {
-        added += i64::from(hash.set(field, value, limits));
+        added += i64::from(hash.set(field, value, &limits));
         pace.step();
     }
     drop(hash);
@@ -93,11 +93,11 @@ pub(super) const HSETNX: Entry = Entry {
 
 fn hsetnx(ctx: &mut Ctx) -> CommandResult {
     let [_, key, field, value] = *ctx.args else { unreachable!("the arity says so") };
-    let limits = &ctx.store.config().hash;
+    let limits = ctx.store.config().hash;
     let mut hash = ctx.store.upsert::<Hash>(key)?;
     let is_new = !hash.lend().contains(field);
     if is_new {
-        hash.set(field, value, limits);
+        hash.set(field, value, &limits);
         drop(hash);
         ctx.changed(key, Change::new(Class::Hash, "hset"));
     }
@@ -159,7 +159,7 @@ pub(super) const HINCRBY: Entry = Entry {
 fn hincrby(ctx: &mut Ctx) -> CommandResult {
     let [_, key, field, increment] = *ctx.args else { unreachable!("the arity says so") };
     let increment = parse_i64(increment)?;
-    let limits = &ctx.store.config().hash;
+    let limits = ctx.store.config().hash;
     // If there is an error, there is a field, so the hash was not created just now.
     let mut hash = ctx.store.upsert::<Hash>(key)?;
     let old = match hash.lend().get(field) {
@@ -169,7 +169,7 @@ fn hincrby(ctx: &mut Ctx) -> CommandResult {
         }
     };
     let new = old.checked_add(increment).ok_or(CommandError::OVERFLOW)?;
-    hash.set_keeping_expiry(field, itoa::Buffer::new().format(new).as_bytes(), limits);
+    hash.set_keeping_expiry(field, itoa::Buffer::new().format(new).as_bytes(), &limits);
     drop(hash);
     ctx.changed(key, Change::new(Class::Hash, "hincrby"));
     ctx.reply.int(new);
@@ -199,7 +199,7 @@ fn hincrbyfloat(ctx: &mut Ctx) -> CommandResult {
     if !increment.is_finite() {
         return Err(CommandError::new("ERR value is NaN or Infinity"));
     }
-    let limits = &ctx.store.config().hash;
+    let limits = ctx.store.config().hash;
     // If there is an error, there is a field, so the hash was not created just now.
     let mut hash = ctx.store.upsert::<Hash>(key)?;
     let old = match hash.lend().get(field) {
@@ -211,7 +211,7 @@ fn hincrbyfloat(ctx: &mut Ctx) -> CommandResult {
     let new = old.checked_add(increment).ok_or(CommandError::NAN_OR_INFINITY)?;
     let mut text = Vec::new();
     new.format(&mut text);
-    hash.set_keeping_expiry(field, &text, limits);
+    hash.set_keeping_expiry(field, &text, &limits);
     let expires = hash.lend().expiry(field).is_some();
     drop(hash);
     // The effect is the sum, so that a replay need not add in the same way.

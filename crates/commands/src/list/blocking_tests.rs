@@ -1,6 +1,8 @@
 //! Tests clients that wait for lists, and how they are served. Transcripts cannot test this, because they
 //! have one client.
 
+use std::sync::Arc;
+
 use engine::{
     BlockOn, Client, CommandResult, Ctx, Entry, Local, Needs, Outcome, Post, Route, Run, Shards, Table, Tx,
     When,
@@ -216,7 +218,7 @@ fn what_expired_before_it_runs_again_is_still_told() {
     let db = &mut hold.shard_mut(first).dbs[0];
     db.insert(hash, b"k0", keyspace::Value::List(Box::default()));
     db.set_expiry(hash, b"k0", Some(1));
-    let mut tx = Tx::new(hold, &table, &config, 1000);
+    let mut tx = Tx::new(hold, &table, Arc::new(config), 1000);
     let args: [&[u8]; 4] = [b"BLPOP", b"k0", taken.as_bytes(), b"1"];
     let client = Client { deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
     let command = table.resolve(&args).unwrap();
@@ -234,8 +236,9 @@ fn what_expired_before_it_runs_again_is_still_told() {
 #[test]
 fn keys_on_a_taken_shard_make_it_run_again_with_all() {
     let shards = Shards::new(Placement::new(ds::hashing::Seed::new(1), 8, None), 1, 16, 1);
-    let (table, config, shard) =
-        (Table::new(FAMILIES), Default::default(), |key: &str| shards.placement().shard(key.as_bytes()));
+    let (table, config, shard) = (Table::new(FAMILIES), Arc::<keyspace::Config>::default(), |key: &str| {
+        shards.placement().shard(key.as_bytes())
+    });
     let mut keys: Vec<String> = (0..99).map(|number| format!("k{number}")).collect();
     keys.sort_by_key(|key| shard(key));
     keys.dedup_by_key(|key| shard(key));
@@ -256,7 +259,7 @@ fn keys_on_a_taken_shard_make_it_run_again_with_all() {
         let (mut hold, mut other) = (Hold::new(&shards), Hold::new(&shards));
         assert_eq!(Needs::of_first_key(command, &args, shards.placement()), Needs::One(shard(&keys[5])));
         assert!(hold.try_enter(shard(&keys[5])) && other.try_enter(shard(&keys[3])));
-        let mut tx = Tx::new(hold, &table, &config, 0);
+        let mut tx = Tx::new(hold, &table, config.clone(), 0);
         let client = Client { deny_blocking: false, ..Client::internal(0, Proto::Resp2) };
         let mut out = Output::new();
         match tx.run(command, &args, &client, &mut (), &mut out) {

@@ -86,10 +86,10 @@ fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, CommandError> {
     let value: SmallVec<[u8; COPIED_BYTES]> =
         list.pop_with(from, SmallVec::from_slice).expect("a list in the keyspace has elements");
     let emptied = list.is_empty();
-    let limits = &ctx.store.config().list;
+    let limits = ctx.store.config().list;
     let list = ctx.store.upsert::<List>(destination)?;
     list.push(to, &value);
-    list.compress_inner(limits);
+    list.compress_inner(&limits);
     ctx.store.also_changed(destination, Change::new(Class::List, push_event(to)));
     popped(&mut ctx.store, source, (from, 0), emptied && source != destination, |store| {
         store.effect(&[b"LMOVE", source, destination, end_word(from), end_word(to)]);

@@ -79,19 +79,19 @@ const VALUES_PER_BREATH: usize = 1024;
 
 #[inline]
 fn push(ctx: &mut Ctx, end: End) -> CommandResult {
-    let limits = &ctx.store.config().list;
+    let limits = ctx.store.config().list;
     let list = ctx.store.upsert::<List>(ctx.args[1])?;
-    let grown = push_all(list, end, &ctx.args[2..], limits, ctx.host);
+    let grown = push_all(list, end, &ctx.args[2..], &limits, ctx.host);
     pushed(ctx, end, grown);
     Ok(())
 }
 
 fn push_if_exists(ctx: &mut Ctx, end: End) -> CommandResult {
-    let limits = &ctx.store.config().list;
+    let limits = ctx.store.config().list;
     match ctx.store.write_as::<List>(ctx.args[1])? {
         None => ctx.reply.int(0),
         Some(list) => {
-            let grown = push_all(list, end, &ctx.args[2..], limits, ctx.host);
+            let grown = push_all(list, end, &ctx.args[2..], &limits, ctx.host);
             pushed(ctx, end, grown);
         }
     }

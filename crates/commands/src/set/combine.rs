@@ -124,11 +124,11 @@ pub(super) const SUNION: Entry = Entry {
 };
 
 fn sunion(ctx: &mut Ctx) -> CommandResult {
-    let limits = &ctx.store.config().set;
+    let limits = ctx.store.config().set;
     let (sets, mut pace) = (find(&mut ctx.store, &ctx.args[1..])?, Pace::new(ctx.host));
     match sets.as_slice() {
         [Some(only)] => write_set(&mut ctx.reply, *only, &mut pace),
-        _ => write_set(&mut ctx.reply, union(&sets, limits, &mut pace).lend(), &mut pace),
+        _ => write_set(&mut ctx.reply, union(&sets, &limits, &mut pace).lend(), &mut pace),
     }
     Ok(())
 }
@@ -141,11 +141,11 @@ pub(super) const SDIFF: Entry = Entry {
 };
 
 fn sdiff(ctx: &mut Ctx) -> CommandResult {
-    let limits = &ctx.store.config().set;
+    let limits = ctx.store.config().set;
     let (sets, mut pace) = (find(&mut ctx.store, &ctx.args[1..])?, Pace::new(ctx.host));
     let mark = ctx.reply.deferred();
     let mut count = 0;
-    each_different(&sets, limits, &mut pace, |member| {
+    each_different(&sets, &limits, &mut pace, |member| {
         ctx.reply.bulk(member);
         count += 1;
     });

@@ -29,14 +29,14 @@ pub(super) const SADD: Entry = Entry {
 
 fn sadd(ctx: &mut Ctx) -> CommandResult {
     let (key, members) = (ctx.args[1], &ctx.args[2..]);
-    let limits = &ctx.store.config().set;
+    let limits = ctx.store.config().set;
     let mut set = ctx.store.upsert::<Set>(key)?;
     if members.len() > 1 {
-        set.expect(members[0], members.len(), limits);
+        set.expect(members[0], members.len(), &limits);
     }
     let (mut added, mut pace) = (0, Pace::new(ctx.host));
     for member in members {
-        added += usize::from(set.insert(member, limits));
+        added += usize::from(set.insert(member, &limits));
         pace.step();
     }
     drop(set);
@@ -117,8 +117,8 @@ fn smove(ctx: &mut Ctx) -> CommandResult {
     if moved && source != destination {
         ctx.store.also_changed(source, Change::new(Class::Set, "srem"));
         ctx.store.delete_if_empty(source);
-        let limits = &ctx.store.config().set;
-        let is_new = ctx.store.upsert::<Set>(destination)?.insert(member, limits);
+        let limits = ctx.store.config().set;
+        let is_new = ctx.store.upsert::<Set>(destination)?.insert(member, &limits);
         // Only now, because an expired destination is deleted first.
         ctx.changed(destination, if is_new { Change::new(Class::Set, "sadd") } else { Change::NONE });
     }

@@ -132,7 +132,7 @@ fn srandmember(ctx: &mut Ctx) -> CommandResult {
         _ => return Err(CommandError::SYNTAX),
     };
     let mut random = sample::random(ctx, key);
-    let config = ctx.store.config();
+    let (limits, string_bytes_max) = (ctx.store.config().set, ctx.store.config().string_bytes_max);
     let (reply, mut pace) = (&mut ctx.reply, Pace::new(ctx.host));
     let set = ctx.store.read_as::<Set>(key)?;
     match (set, draw) {
@@ -145,13 +145,13 @@ fn srandmember(ctx: &mut Ctx) -> CommandResult {
         }
         (Some(set), Some(Draw::Distinct(count))) => {
             reply.array(count.min(set.len()));
-            each_distinct(set, count, &mut random, &config.set, |member| {
+            each_distinct(set, count, &mut random, &limits, |member| {
                 reply.bulk(member);
                 pace.step();
             });
         }
         (Some(set), Some(Draw::Repeated(count))) => {
-            let mut limit = ReplyLimit::new(reply, config.string_bytes_max, count)?;
+            let mut limit = ReplyLimit::new(reply, string_bytes_max, count)?;
             reply.array(count as usize);
             for _ in 0..count {
                 if let Some(member) = set.random(random.next_u64(), random.next_u64()) {

@@ -28,10 +28,10 @@ pub(super) const SINTERSTORE: Entry = Entry {
 };
 
 fn sinterstore(ctx: &mut Ctx) -> CommandResult {
-    let limits = &ctx.store.config().set;
+    let limits = ctx.store.config().set;
     let (mut result, mut pace) = (Set::new(), Pace::new(ctx.host));
     each_common(&find(&mut ctx.store, &ctx.args[2..])?, &mut pace, |member| {
-        result.insert(member, limits);
+        result.insert(member, &limits);
         true
     });
     store(ctx, result, "sinterstore")
@@ -47,9 +47,9 @@ pub(super) const SUNIONSTORE: Entry = Entry {
 };
 
 fn sunionstore(ctx: &mut Ctx) -> CommandResult {
-    let limits = &ctx.store.config().set;
+    let limits = ctx.store.config().set;
     let mut pace = Pace::new(ctx.host);
-    let result = union(&find(&mut ctx.store, &ctx.args[2..])?, limits, &mut pace);
+    let result = union(&find(&mut ctx.store, &ctx.args[2..])?, &limits, &mut pace);
     store(ctx, result, "sunionstore")
 }
 
@@ -63,10 +63,10 @@ pub(super) const SDIFFSTORE: Entry = Entry {
 };
 
 fn sdiffstore(ctx: &mut Ctx) -> CommandResult {
-    let limits = &ctx.store.config().set;
+    let limits = ctx.store.config().set;
     let (mut result, mut pace) = (Set::new(), Pace::new(ctx.host));
-    each_different(&find(&mut ctx.store, &ctx.args[2..])?, limits, &mut pace, |member| {
-        result.insert(member, limits);
+    each_different(&find(&mut ctx.store, &ctx.args[2..])?, &limits, &mut pace, |member| {
+        result.insert(member, &limits);
     });
     store(ctx, result, "sdiffstore")
 }

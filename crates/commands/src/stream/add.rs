@@ -119,7 +119,7 @@ impl<'a> Add<'a> {
 fn xadd(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
     let add = Add::parse(ctx)?;
-    let (now_ms, limits) = (ctx.store.now().max(0) as u64, &ctx.store.config().stream);
+    let (now_ms, limits) = (ctx.store.now().max(0) as u64, ctx.store.config().stream);
     if !add.creates && ctx.store.write_as::<Stream>(key)?.is_none() {
         ctx.reply.null();
         return Ok(());
@@ -130,7 +130,7 @@ fn xadd(ctx: &mut Ctx) -> CommandResult {
     // A new stream accepts any id that got this far.
     let stream = ctx.store.upsert::<Stream>(key)?;
     let id = add.id(&stream.log, now_ms)?;
-    stream.log.append(id, add.pairs, limits).expect("size and id were checked");
+    stream.log.append(id, add.pairs, &limits).expect("size and id were checked");
     let trimmed = add.trim.as_ref().map(|trim| trim.apply(stream)).unwrap_or_default();
     let len = stream.log.len();
     let text = id.to_string();

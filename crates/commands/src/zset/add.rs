@@ -178,7 +178,7 @@ pub(crate) fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandRe
     let key = ctx.args[1];
     let scores = pairs.iter().step_by(2).map(|text| parse_f64(text));
     let scores: SmallVec<[f64; 8]> = scores.collect::<Result<_, _>>()?;
-    let limits = &ctx.store.config().zset;
+    let limits = ctx.store.config().zset;
     let mut zset = if options.existing_only {
         ctx.store.write_as::<ZSet>(key)?
     } else {
@@ -189,7 +189,7 @@ pub(crate) fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandRe
         for (pair, score) in pairs.chunks_exact(2).zip(scores) {
             // Only a sum for an existing member can fail, and a sum is the only pair of its command, so
             // nothing is half done.
-            last = match options.apply(zset, pair[1], score, limits)? {
+            last = match options.apply(zset, pair[1], score, &limits)? {
                 Placing::Refused => None,
                 Placing::Unchanged(score) => Some(score),
                 Placing::Added(score) => {

@@ -167,12 +167,12 @@ pub(super) const ZRANGESTORE: Entry = Entry {
 
 fn zrangestore(ctx: &mut Ctx) -> CommandResult {
     let query = Query::parse(Form { by: None, reverse: None, stores: true }, &ctx.args[3..])?;
-    let limits = &ctx.store.config().zset;
+    let limits = ctx.store.config().zset;
     let (mut result, mut is_open, mut pace) = (ZSet::new(), false, Pace::new(ctx.host));
     if let Some(zset) = ctx.store.read_as::<ZSet>(ctx.args[2])? {
         is_open = query.span.is_open(zset);
         for (member, score) in query.members(zset) {
-            result.insert(&member, score, limits);
+            result.insert(&member, score, &limits);
             pace.step();
         }
     }

@@ -213,10 +213,10 @@ impl Limit {
             effect.push(name.into());
             effect.push(itoa::Buffer::new().format(number).into());
         }
-        let limits = &store.config().hash;
+        let limits = store.config().hash;
         let mut fields = store.upsert::<Hash>(key)?;
         for field in effect[2..].chunks(2) {
-            fields.set(&field[0], &field[1], limits);
+            fields.set(&field[0], &field[1], &limits);
         }
         drop(fields);
         store.changed_with(key, Change::new(Class::Hash, "hset"), |store| {
@@ -264,8 +264,8 @@ impl Keys {
 
     /// Notes that these takes count until then.
     fn put(&self, store: &mut Store, takes: &[u8], until_ms: i64) -> Result<(), CommandError> {
-        let (key, limits) = (&*self.rate, &store.config().zset);
-        store.upsert::<ZSet>(key)?.insert(takes, until_ms as f64, limits);
+        let (key, limits) = (&*self.rate, store.config().zset);
+        store.upsert::<ZSet>(key)?.insert(takes, until_ms as f64, &limits);
         store.changed_with(key, Change::new(Class::ZSet, "zadd").times(0), |store| {
             store.effect(&[b"ZADD", key, itoa::Buffer::new().format(until_ms).as_bytes(), takes]);
         });

@@ -105,7 +105,7 @@ impl Store<'_, '_> {
         let shard = self.tx.hold.shard_mut(id);
         let mut record = shard.dbs[db].find_mut(hash, key)?;
         if touch {
-            note_access(&mut record, self.tx.config, now, &mut shard.random);
+            note_access(&mut record, &self.tx.config, now, &mut shard.random);
         }
         Some(record)
     }

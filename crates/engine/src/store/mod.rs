@@ -59,8 +59,8 @@ impl<'a, 't> Store<'a, 't> {
 
     /// Settings.
     #[inline]
-    pub fn config(&self) -> &'t Config {
-        self.tx.config
+    pub fn config(&self) -> &Config {
+        &self.tx.config
     }
 
     /// The random numbers of the shard of `key`.

@@ -41,7 +41,7 @@ impl Store<'_, '_> {
             Some(mut record) => {
                 let has_volatile_fields = value.lend().first_field_expiry().is_some();
                 let mut old = record.replace_value(value);
-                note_overwriting(&mut record, self.tx.config, now, touch, &mut shard.random);
+                note_overwriting(&mut record, &self.tx.config, now, touch, &mut shard.random);
                 shard.dbs[db].note_replaced(hash, key, &mut old);
                 if has_volatile_fields {
                     self.note_volatile_fields(key);
@@ -65,7 +65,7 @@ impl Store<'_, '_> {
         match shard.dbs[db].find_mut(hash, key) {
             Some(mut record) if !record.lend().expired(now) || self.tx.keeps_due => {
                 let old = record.set_string(bytes);
-                note_overwriting(&mut record, self.tx.config, now, touch, &mut shard.random);
+                note_overwriting(&mut record, &self.tx.config, now, touch, &mut shard.random);
                 if record.lend().expiry() != expiry {
                     shard.dbs[db].set_expiry(hash, key, expiry);
                 }

@@ -106,7 +106,9 @@ fn set(ctx: &mut Ctx) -> CommandResult {
     if let [word] = rest {
         return Err(bad_word(word, TAKES));
     }
-    let line = Line { schedule: text(schedule, "schedule")?, zone, missed, payload: payload.to_vec() };
+    // A line break separates the schedule from its payload where both are kept.
+    let schedule = text(schedule, "schedule")?.replace('\n', " ");
+    let line = Line { schedule, zone, missed, payload: payload.to_vec() };
     let next_ms = Jobs::of(&ctx.store, queue)?.set_line(&mut ctx.store, name, &line)?;
     ctx.reply.int(next_ms);
     Ok(())

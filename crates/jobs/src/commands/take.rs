@@ -126,6 +126,7 @@ impl<'k, 'a> Request<'k, 'a> {
         {
             taken.push(job);
         }
+        assert!(taken.len() as u64 <= count, "no more jobs are taken than the limit leaves room for");
         if taken.is_empty() {
             return Ok(taken);
         }

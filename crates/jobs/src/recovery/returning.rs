@@ -81,6 +81,7 @@ impl Return {
             match self.step(around, thread) {
                 None | Some(Step::More) => {}
                 Some(Step::Last) => {
+                    assert!(self.jobs.is_empty(), "a group is forgotten when all of its jobs have gone back");
                     around.recovery.forget_group(&self.group, &self.poppers);
                     self.say();
                     return false;
@@ -104,6 +105,7 @@ impl Return {
         let group = &self.group;
         let done = thread.visit_all(&shards, true, |tx| return_some(tx, group, some, from == 0))?;
         let Some(outcomes) = done else { return Some(Step::Alive) };
+        assert_eq!(outcomes.len(), self.jobs.len() - from, "each job that goes back has an outcome");
         let figures = around.figures;
         for (job, outcome) in self.jobs.drain(from..).zip(outcomes) {
             match outcome {

@@ -605,3 +605,19 @@ fn a_slice_that_somebody_waits_for_is_closed_at_once() {
         assert!(matches!(step, Step::Rests(_)) && !is_closed);
     }
 }
+
+#[test]
+fn an_order_that_comes_late_still_ends_the_slices_before_it() {
+    let mut house = House::new(1, Policy::Everysec);
+    house.begin(1, 1, Data::None);
+    house.settle();
+    house.commit(0);
+    let last = house.log.cut().slice();
+    house.commit(1);
+    // The log thread looked for orders before this one came.
+    house.orders.send(Order::Name(last, [b'0'; 40])).expect("it is there");
+    let mut batch = Vec::new();
+    let taken = house.intake.take(None, &mut batch, |_| false);
+    assert_eq!(batch.iter().map(|slice| slice.number).collect::<Vec<_>>(), [last]);
+    assert!(taken.has_more && matches!(house.intake.next_order(), Some(Order::Name(..))));
+}

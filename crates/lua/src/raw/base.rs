@@ -111,7 +111,7 @@ pub(super) fn wrap(lua: Lua, wrapper: CFunction) {
 
 /// Raises `text`, prefixed with the position of the calling Lua code.
 pub(super) fn raise_text(lua: Lua, text: &'static str) -> ! {
-    let context = Context::of(lua);
+    let context = Context::of(&lua);
     context.heap.set_trusting(true);
     lua.push_place(1);
     lua.push_bytes(text.as_bytes());
@@ -124,7 +124,7 @@ pub(super) fn raise_text(lua: Lua, text: &'static str) -> ! {
 /// Before the first one, Lua's own defaults are restored.
 unsafe extern "C-unwind" fn collect_garbage(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
-    if !Context::of(lua).collector_was_set.replace(true) {
+    if !Context::of(&lua).collector_was_set.replace(true) {
         lua.restore_collector();
     }
     original(lua)
@@ -177,7 +177,7 @@ unsafe extern "C-unwind" fn change_table(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     lua.check_any(1);
-    let status = Context::of(lua).catch(|| lua.protected_call(lua.top() - 1, MULTIPLE, 0));
+    let status = Context::of(&lua).catch(|| lua.protected_call(lua.top() - 1, MULTIPLE, 0));
     raise_interrupt(lua);
     if status != 0 && lua.is(-1, ffi::LUA_TTABLE) {
         if push_hidden(lua, -1) {
@@ -206,7 +206,7 @@ unsafe extern "C-unwind" fn xpcall(state: *mut lua_State) -> c_int {
     lua.set_top(2);
     lua.push_function(handle_unless_interrupted, 1);
     lua.insert(1);
-    let status = Context::of(lua).catch(|| lua.protected_call(0, MULTIPLE, 1));
+    let status = Context::of(&lua).catch(|| lua.protected_call(0, MULTIPLE, 1));
     raise_interrupt(lua);
     lua.push_boolean(status == 0);
     lua.replace(1);
@@ -217,7 +217,7 @@ unsafe extern "C-unwind" fn xpcall(state: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn handle_unless_interrupted(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     lua.set_top(1);
-    if Context::of(lua).interrupt.get().is_none() {
+    if Context::of(&lua).interrupt.get().is_none() {
         lua.push_value(ffi::lua_upvalueindex(1));
         lua.insert(1);
         lua.call(1, 1);
@@ -228,7 +228,7 @@ unsafe extern "C-unwind" fn handle_unless_interrupted(state: *mut lua_State) -> 
 /// `coroutine.resume`.
 unsafe extern "C-unwind" fn resume(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
-    let count = Context::of(lua).catch(|| original(lua));
+    let count = Context::of(&lua).catch(|| original(lua));
     raise_interrupt(lua);
     count
 }
@@ -259,7 +259,7 @@ unsafe extern "C-unwind" fn repeat(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     let bytes = lua.check_bytes(1);
     let count = usize::try_from(lua.check_int(2)).unwrap_or(0);
-    let context = Context::of(lua);
+    let context = Context::of(&lua);
     let exit = super::stack::enter(lua, |stack| {
         let length = bytes.len().checked_mul(count).ok_or(super::stack::Failure::Memory)?;
         // The text is built outside Lua's memory and then copied into it, so there must be room for both.
@@ -331,7 +331,7 @@ unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
     lua.push_boolean(true);
     lua.push_function(read_piece, 2);
     lua.replace(1);
-    Context::of(lua).catch(|| original(lua))
+    Context::of(&lua).catch(|| original(lua))
 }
 
 /// Cuts the name in slot 2 at its first zero byte, as Lua would.

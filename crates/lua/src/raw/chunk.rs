@@ -138,13 +138,16 @@ impl<'a> Reader<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::ptr::NonNull;
+
     use super::*;
     use crate::raw::context::Context;
     use crate::raw::lua::Lua;
 
     fn dump(source: &str) -> Vec<u8> {
         let context = Context::new(usize::MAX / 2);
-        let lua = Lua::open(&context.heap).expect("there is memory");
+        // SAFETY: a context begins with its heap, and this one outlives the state.
+        let lua = unsafe { Lua::open(NonNull::from(&context).cast()) }.expect("there is memory");
         assert_eq!(lua.load(source.as_bytes(), c"@test"), 0, "{source}");
         let dump = lua.dump();
         lua.close();

@@ -47,7 +47,7 @@ pub(super) unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
 pub(super) unsafe extern "C-unwind" fn check_permission(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
     let exit = stack::enter(lua, |stack| {
-        let context = Context::of(lua);
+        let context = Context::of(&lua);
         let mut exchange = context.exchange.borrow_mut();
         let answer = with_args(lua, stack, &mut exchange.numbers, |args| {
             context.ask_host(|host| host.is_allowed(args)).flatten()
@@ -97,7 +97,7 @@ fn perform(lua: Lua, stack: &mut Stack<'_>, raises: bool) -> Result<c_int, Failu
     let bytes = in_one_piece(output, joined);
     let is_error = value::is_error(bytes);
     // Scripts ignore most replies, and each status would need a table. Errors are raised all the same.
-    let is_dropped = layout::drops_results(lua.0) && !(is_error && raises);
+    let is_dropped = layout::drops_results(lua) && !(is_error && raises);
     if !is_dropped {
         value::push(stack, bytes)?;
     }
@@ -133,7 +133,7 @@ fn with_args<R>(
     numbers: &mut Vec<u8>,
     body: impl FnOnce(&[&[u8]]) -> R,
 ) -> Result<Option<R>, Failure> {
-    let values = layout::values(lua.0);
+    let values = layout::values(&lua);
     let mut few: [&[u8]; FEW_ARGS_MAX] = [b""; FEW_ARGS_MAX];
     let mut many;
     let args: &mut [&[u8]] = match few.get_mut(..values.len()) {
@@ -156,7 +156,7 @@ fn with_args<R>(
 /// are not arguments.
 #[inline]
 fn gather<'a>(
-    values: &[Value],
+    values: &'a [Value],
     numbers: &'a mut Vec<u8>,
     args: &mut [&'a [u8]],
 ) -> Result<(), &'static [u8]> {
@@ -165,7 +165,8 @@ fn gather<'a>(
     }
     let mut has_numbers = false;
     for (arg, value) in args.iter_mut().zip(values) {
-        if let Some(bytes) = value.bytes() {
+        // SAFETY: the values are on the stack during `'a`.
+        if let Some(bytes) = unsafe { value.bytes() } {
             *arg = bytes;
         } else if value.number().is_some() {
             has_numbers = true;
@@ -219,7 +220,7 @@ pub(super) fn push_present_interrupt(stack: &mut Stack<'_>) -> Failure {
 /// Counts steps for a function that owns nothing with a destructor. Raises if the script must end.
 #[inline]
 pub(super) fn take_steps(lua: Lua, count: usize) {
-    let context = Context::of(lua);
+    let context = Context::of(&lua);
     let may_go_on = || may_go_on(lua, context);
     if Steps::new(&context.steps_left, &may_go_on).take(count).is_err() {
         raise_interrupt(lua);
@@ -229,7 +230,7 @@ pub(super) fn take_steps(lua: Lua, count: usize) {
 /// Raises if the script must end. Call this after everything that may have caught the error.
 #[inline]
 pub(super) fn raise_interrupt(lua: Lua) {
-    if let Some(interrupt) = Context::of(lua).interrupt.get() {
+    if let Some(interrupt) = Context::of(&lua).interrupt.get() {
         lua.set_top(0);
         let exit = stack::enter(lua, |stack| Err(push_interrupt(stack, interrupt)));
         stack::leave(lua, exit);
@@ -260,7 +261,7 @@ fn raise_everywhere(lua: Lua) {
 /// raises.
 pub(super) unsafe extern "C-unwind" fn tick(state: *mut lua_State, _: *mut ffi::lua_Debug) {
     let lua = Lua(state);
-    let context = Context::of(lua);
+    let context = Context::of(&lua);
     if context.interrupt.get().is_none() {
         let is_large = context.heap.used_bytes() > SMALL_VALUES_BYTES;
         let (step_count, instruction_count) = if is_large {

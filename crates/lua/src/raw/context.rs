@@ -1,7 +1,7 @@
 //! The Rust side's data of one Lua state, reachable from every callback.
 //!
 //! Lua passes a callback only a state pointer. The way back is the pointer that was given to Lua's memory
-//! function: it points to the [`Heap`], which is the first field of the [`Context`]. This works in
+//! function: it points to the [`Context`], whose first field is the [`Heap`]. This works in
 //! coroutines, too, and costs one call.
 
 use std::cell::{Cell, RefCell};
@@ -86,9 +86,9 @@ impl Context {
 
     /// The context of a live state.
     #[inline]
-    pub(super) fn of<'a>(lua: Lua) -> &'a Context {
-        // SAFETY: every state is opened over the heap of a boxed context, which outlives it; the heap is the
-        // first field.
+    pub(super) fn of(lua: &Lua) -> &Context {
+        // SAFETY: every state is opened over a pointer to a whole context that outlives it, and whose first field is
+        // the heap.
         unsafe { &*lua.heap().cast::<Context>() }
     }
 

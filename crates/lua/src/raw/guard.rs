@@ -67,7 +67,7 @@ pub(super) fn refuse_guarded(lua: Lua) {
 /// Raises the error of a write to a guarded table. `has_place`: prefixed with the position of the running Lua
 /// code, if that code made the write.
 fn raise_read_only(lua: Lua, has_place: bool) -> ! {
-    let context = Context::of(lua);
+    let context = Context::of(&lua);
     context.heap.set_trusting(true);
     if has_place {
         lua.push_place(1);
@@ -87,7 +87,7 @@ unsafe extern "C-unwind" fn refuse_write(state: *mut lua_State) -> c_int {
 /// `__index` of the globals: reading an unknown one is an error, not nil.
 unsafe extern "C-unwind" fn refuse_unknown_global(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
-    let context = Context::of(lua);
+    let context = Context::of(&lua);
     context.heap.set_trusting(true);
     lua.push_place(1);
     let name = lua.bytes(2);
@@ -172,7 +172,7 @@ pub(super) unsafe extern "C-unwind" fn get_metatable(state: *mut lua_State) -> c
 /// Pushes a guarded metatable `{__index = …}`: for a string its library, for the globals the function that
 /// refuses.
 fn show_index(lua: Lua, is_globals: bool) {
-    let context = Context::of(lua);
+    let context = Context::of(&lua);
     context.heap.set_trusting(true);
     lua.push_table(0, 1);
     if is_globals {

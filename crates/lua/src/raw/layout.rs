@@ -122,43 +122,45 @@ impl Value {
         }
     }
 
-    /// The bytes; `None` if it is not a string. They live while something refers to the string. The caller
-    /// chooses the lifetime.
+    /// The bytes; `None` if it is not a string.
+    ///
+    /// # Safety
+    /// During `'a` something that Lua's collector sees refers to the string.
     #[inline]
-    pub(super) fn bytes<'a>(self) -> Option<&'a [u8]> {
+    pub(super) unsafe fn bytes<'a>(self) -> Option<&'a [u8]> {
         if self.kind != ffi::LUA_TSTRING {
             return None;
         }
         // SAFETY: Lua stores a pointer to a string in values of this kind.
         let text = unsafe { self.content.text };
-        // SAFETY: the string is alive, because a value refers to it.
+        // SAFETY: the string is alive, as the caller guarantees.
         let length = unsafe { (*text).length };
         // SAFETY: the bytes follow the head, in the same block.
         let start = unsafe { text.add(1) };
-        // SAFETY: there are `length` bytes, and they neither move nor change.
+        // SAFETY: there are `length` bytes, and they neither move nor change while the string is alive.
         Some(unsafe { std::slice::from_raw_parts(start.cast(), length) })
     }
 }
 
 /// The state's structure. To be read at once, because running code changes it.
 #[inline]
-fn thread<'a>(state: *mut lua_State) -> &'a Thread {
+fn thread(lua: &Lua) -> &Thread {
     // SAFETY: the state is alive, and starts with these fields, as `check` has verified.
-    unsafe { &*state.cast_const().cast() }
+    unsafe { &*lua.0.cast_const().cast() }
 }
 
 /// Number of values that the running function has on the stack.
 #[inline]
-pub(super) fn top(state: *mut lua_State) -> c_int {
-    let Thread { top, base, .. } = thread(state);
+pub(super) fn top(lua: Lua) -> c_int {
+    let Thread { top, base, .. } = thread(&lua);
     ((top.addr() - base.addr()) / size_of::<Value>()) as c_int
 }
 
 /// The value at a stack index of the running function, positive or counted from the top; `None` above the
 /// top. Not for pseudo-indices.
 #[inline]
-pub(super) fn value(state: *mut lua_State, index: c_int) -> Option<Value> {
-    let &Thread { top, base, .. } = thread(state);
+pub(super) fn value(lua: Lua, index: c_int) -> Option<Value> {
+    let &Thread { top, base, .. } = thread(&lua);
     let from =
         if index > 0 { base.wrapping_add(index as usize - 1) } else { top.wrapping_offset(index as isize) };
     // SAFETY: values below the top are initialized.
@@ -168,28 +170,28 @@ pub(super) fn value(state: *mut lua_State, index: c_int) -> Option<Value> {
 /// The stack of the running function. Until a native function pushes something, these are its arguments. They
 /// stay where they are until something is pushed.
 #[inline]
-pub(super) fn values<'a>(state: *mut lua_State) -> &'a [Value] {
+pub(super) fn values(lua: &Lua) -> &[Value] {
     // SAFETY: all values from the base to the top are initialized.
-    unsafe { std::slice::from_raw_parts(thread(state).base, top(state) as usize) }
+    unsafe { std::slice::from_raw_parts(thread(lua).base, top(*lua) as usize) }
 }
 
 /// The pointer that the state was opened with.
 #[inline]
-pub(super) fn heap(state: *mut lua_State) -> *const c_void {
+pub(super) fn heap(lua: Lua) -> *const c_void {
     // SAFETY: all coroutines of a state share this part, which lives as long as they do.
-    unsafe { (*thread(state).shared).heap }
+    unsafe { (*thread(&lua).shared).heap }
 }
 
 /// Whether the caller of the running C function ignores its results.
 #[inline]
-pub(super) fn drops_results(state: *mut lua_State) -> bool {
+pub(super) fn drops_results(lua: Lua) -> bool {
     // SAFETY: this is the call of the running function, which is alive.
-    unsafe { (*thread(state).call).results == 0 }
+    unsafe { (*thread(&lua).call).results == 0 }
 }
 
 /// A table's structure, to be read at once.
 #[inline]
-fn table<'a>(lua: Lua, index: c_int) -> &'a Table {
+fn table(lua: &Lua, index: c_int) -> &Table {
     assert!(lua.is(index, ffi::LUA_TTABLE), "a table is expected");
     // SAFETY: the index is valid.
     let table = unsafe { ffi::lua_topointer(lua.0, index) };
@@ -201,7 +203,7 @@ fn table<'a>(lua: Lua, index: c_int) -> &'a Table {
 /// fields has.
 #[inline]
 pub(super) fn fields(lua: Lua, index: c_int) -> *const c_void {
-    table(lua, index).nodes
+    table(&lua, index).nodes
 }
 
 /// The items of the table at a stack index. `None` unless the table has no metatable, no room for fields
@@ -211,12 +213,12 @@ pub(super) fn fields(lua: Lua, index: c_int) -> *const c_void {
 ///
 /// The collector does not notice values that are set through these cells, so they may only be set to nil.
 #[inline]
-pub(super) fn items<'a>(
-    lua: Lua,
+pub(super) fn items(
+    lua: &Lua,
     index: c_int,
     length: usize,
     no_fields: *const c_void,
-) -> Option<&'a [Cell<Value>]> {
+) -> Option<&[Cell<Value>]> {
     let &Table { metatable, array, nodes, array_length, .. } = table(lua, index);
     if array_length as usize != length || !metatable.is_null() || nodes != no_fields {
         return None;
@@ -239,38 +241,40 @@ pub(super) fn check(lua: Lua) {
     let mut account = std::ptr::null_mut();
     // SAFETY: the second argument is a place for a pointer.
     unsafe { ffi::lua_getallocf(lua.0, &mut account) };
-    assert_eq!(heap(lua.0), account.cast_const(), "the account of another Lua");
+    assert_eq!(heap(lua), account.cast_const(), "the account of another Lua");
     lua.push_bytes(b"bytes\0");
     lua.push_number(1.5);
     lua.push_boolean(true);
     lua.push_nil();
-    let values = [1, 2, 3, 4].map(|index| value(lua.0, floor + index).expect("it was pushed"));
+    let values = [1, 2, 3, 4].map(|index| value(lua, floor + index).expect("it was pushed"));
     // Not with `assert_eq`: the bytes of a different Lua cannot be printed.
-    assert!(values[0].bytes() == Some(b"bytes\0"), "the strings of another Lua");
+    // SAFETY: the string is on the stack.
+    let bytes = unsafe { values[0].bytes() };
+    assert!(bytes == Some(b"bytes\0"), "the strings of another Lua");
     assert_eq!(
         (values[1].number(), values[2].boolean()),
         (Some(1.5), Some(true)),
         "the values of another Lua"
     );
     assert_eq!(values[3].kind(), ffi::LUA_TNIL, "the values of another Lua");
-    assert_eq!(self::values(lua.0).len(), floor as usize + 4, "the stack of another Lua");
-    assert!(value(lua.0, floor + 5).is_none(), "the stack of another Lua");
+    assert_eq!(self::values(&lua).len(), floor as usize + 4, "the stack of another Lua");
+    assert!(value(lua, floor + 5).is_none(), "the stack of another Lua");
     lua.push_table(0, 0);
     let no_fields = fields(lua, -1);
     lua.push_table(2, 0);
     lua.push_number(1.5);
     lua.raw_set_item(-2, 2);
-    let found = items(lua, -1, 2, no_fields).expect("the tables of another Lua");
+    let found = items(&lua, -1, 2, no_fields).expect("the tables of another Lua");
     let kinds = [found[0].get().kind(), found[1].get().kind()];
     assert!(kinds == [ffi::LUA_TNIL, ffi::LUA_TNUMBER], "the tables of another Lua");
     found[1].set(Value::NIL);
     assert!(lua.length(-1) == 0, "the tables of another Lua");
-    assert!(items(lua, -1, 3, no_fields).is_none(), "the tables of another Lua");
+    assert!(items(&lua, -1, 3, no_fields).is_none(), "the tables of another Lua");
     lua.push_value(-1);
     lua.set_metatable(-2);
-    assert!(items(lua, -1, 2, no_fields).is_none(), "the tables of another Lua");
+    assert!(items(&lua, -1, 2, no_fields).is_none(), "the tables of another Lua");
     lua.push_table(2, 1);
-    assert!(items(lua, -1, 2, no_fields).is_none(), "the tables of another Lua");
+    assert!(items(&lua, -1, 2, no_fields).is_none(), "the tables of another Lua");
     for results in [0, 1, 2, super::lua::MULTIPLE] {
         lua.push_function(note_drops_results, 0);
         lua.push_value(-2);
@@ -286,7 +290,7 @@ pub(super) fn check(lua: Lua) {
 /// Stores in the table that is its argument whether its results are ignored.
 unsafe extern "C-unwind" fn note_drops_results(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
-    lua.push_boolean(drops_results(state));
+    lua.push_boolean(drops_results(lua));
     lua.raw_set_item(1, 1);
     0
 }

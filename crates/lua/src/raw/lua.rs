@@ -6,11 +6,13 @@
 //! - The pointer is live. Only [`super::state::State`] makes and closes states, and C passes live ones to callbacks.
 //! - There is stack room for what is pushed: twenty slots at the start of a callback, more after `check_stack`.
 //! - Indexes are valid and of the kind that the method says.
+//! - Bytes are read while the slot that they came from holds the string. A borrow of [`Lua`] ends with the callback's frame, and
+//!   the bytes, the [`Context`](super::context::Context) and Lua's structures are borrowed from it.
 //! - A method marked *raises* may jump to the nearest protected call. No value with a destructor may be alive then. The others raise only
 //!   if memory runs out, which the heap rules out while Rust code runs (see `heap`).
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::ptr::null_mut;
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::{NonNull, null_mut};
 
 use mlua_sys as ffi;
 pub(super) use mlua_sys::lua_State;
@@ -41,19 +43,21 @@ pub(super) struct Lua(pub(super) *mut lua_State);
 pub(crate) struct Function(pub(super) c_int);
 
 /// The position of a function on the call stack.
-pub(super) struct Place {
+pub(super) struct Place<'a> {
     pub(super) is_c: bool,
     pub(super) line: c_int,
-    /// Valid while the function is on the call stack.
-    pub(super) source: *const c_char,
+    /// Lives while the function is on the call stack.
+    pub(super) source: &'a CStr,
 }
 
 impl Lua {
-    /// A new state over `heap`, which must outlive it; `None` if there is no memory.
-    pub(super) fn open(heap: &heap::Heap) -> Option<Lua> {
-        let account = std::ptr::from_ref(heap).cast_mut().cast();
+    /// A new state over a heap; `None` if there is no memory.
+    ///
+    /// # Safety
+    /// `heap` points to a [`heap::Heap`] that lives until the state is closed.
+    pub(super) unsafe fn open(heap: NonNull<c_void>) -> Option<Lua> {
         // SAFETY: with this heap, `allocate` fulfils Lua's contract for memory functions.
-        let state = unsafe { ffi::lua_newstate(heap::allocate, account) };
+        let state = unsafe { ffi::lua_newstate(heap::allocate, heap.as_ptr()) };
         (!state.is_null()).then_some(Lua(state))
     }
 
@@ -64,15 +68,15 @@ impl Lua {
 
     /// The pointer that was given to [`Lua::open`].
     #[inline]
-    pub(super) fn heap(self) -> *const heap::Heap {
-        layout::heap(self.0).cast()
+    pub(super) fn heap(self) -> *const c_void {
+        layout::heap(self)
     }
 
     // The stack.
 
     #[inline]
     pub(super) fn top(self) -> c_int {
-        layout::top(self.0)
+        layout::top(self)
     }
 
     #[inline]
@@ -108,6 +112,7 @@ impl Lua {
     }
 
     /// Makes room for `slots` more values. False at Lua's limit of 8000 for a C function.
+    #[must_use]
     pub(super) fn check_stack(self, slots: c_int) -> bool {
         // SAFETY: rules above.
         unsafe { ffi::lua_checkstack(self.0, slots) != 0 }
@@ -118,7 +123,7 @@ impl Lua {
     #[inline]
     pub(super) fn kind(self, index: c_int) -> c_int {
         if index > REGISTRY {
-            return layout::value(self.0, index).map_or(ffi::LUA_TNONE, layout::Value::kind);
+            return layout::value(self, index).map_or(ffi::LUA_TNONE, layout::Value::kind);
         }
         // SAFETY: rules above; any index is allowed.
         unsafe { ffi::lua_type(self.0, index) }
@@ -168,10 +173,21 @@ impl Lua {
     }
 
     /// The bytes of a string, or of a number, which is converted to a string in its slot. They live while the
-    /// slot holds the string.
+    /// slot holds the string: not beyond the frame that has this pointer.
     #[inline]
-    pub(super) fn bytes<'a>(self, index: c_int) -> Option<&'a [u8]> {
-        if let Some(bytes) = slot(self, index).and_then(layout::Value::bytes) {
+    pub(super) fn bytes(&self, index: c_int) -> Option<&[u8]> {
+        // SAFETY: rules above.
+        unsafe { self.bytes_while_held(index) }
+    }
+
+    /// [`Lua::bytes`] for a lifetime that the caller chooses.
+    ///
+    /// # Safety
+    /// The slot holds the string during `'a`.
+    #[inline]
+    pub(super) unsafe fn bytes_while_held<'a>(self, index: c_int) -> Option<&'a [u8]> {
+        // SAFETY: the slot holds it, as the caller guarantees.
+        if let Some(bytes) = slot(self, index).and_then(|value| unsafe { value.bytes() }) {
             return Some(bytes);
         }
         let mut length = 0;
@@ -180,7 +196,8 @@ impl Lua {
         if start.is_null() {
             return None;
         }
-        // SAFETY: Lua strings do not move or change while something refers to them, in this case the slot.
+        // SAFETY: Lua strings do not move or change while something refers to them, in this case the slot, as the
+        // caller guarantees.
         Some(unsafe { std::slice::from_raw_parts(start.cast(), length) })
     }
 
@@ -424,8 +441,9 @@ impl Lua {
         unsafe { ffi::luaL_checkany(self.0, position) }
     }
 
-    /// The argument's bytes; a number is converted to a string. Raises for other kinds.
-    pub(super) fn check_bytes<'a>(self, position: c_int) -> &'a [u8] {
+    /// The argument's bytes; a number is converted to a string. Raises for other kinds. See [`Lua::bytes`].
+    #[inline]
+    pub(super) fn check_bytes(&self, position: c_int) -> &[u8] {
         let mut length = 0;
         // SAFETY: rules above; the third argument is a place for a size.
         let start = unsafe { ffi::luaL_checklstring(self.0, position, &mut length) };
@@ -446,7 +464,7 @@ impl Lua {
     }
 
     /// The position of the function at `level` of the call stack.
-    pub(super) fn place(self, level: c_int) -> Option<Place> {
+    pub(super) fn place(&self, level: c_int) -> Option<Place<'_>> {
         // SAFETY: the structure holds integers and pointers, for which zero is a value.
         let mut record: ffi::lua_Debug = unsafe { std::mem::zeroed() };
         // SAFETY: rules above; any level is allowed.
@@ -457,20 +475,16 @@ impl Lua {
         unsafe { ffi::lua_getinfo(self.0, c"Sl".as_ptr(), &mut record) };
         // SAFETY: `what` is one of Lua's constant strings.
         let what = unsafe { CStr::from_ptr(record.what) };
-        Some(Place { is_c: what == c"C", line: record.currentline, source: record.source })
-    }
-
-    /// Pushes a C string.
-    pub(super) fn push_c_string(self, text: *const c_char) {
-        // SAFETY: rules above.
-        unsafe { ffi::lua_pushstring_(self.0, text) }
+        // SAFETY: the function on the call stack keeps its source's name, or the name is one of Lua's constants.
+        let source = unsafe { CStr::from_ptr(record.source) };
+        Some(Place { is_c: what == c"C", line: record.currentline, source })
     }
 }
 
 /// The value in a stack slot; `None` above the top and for pseudo-indices.
 #[inline]
 fn slot(lua: Lua, index: c_int) -> Option<layout::Value> {
-    if index > REGISTRY { layout::value(lua.0, index) } else { None }
+    if index > REGISTRY { layout::value(lua, index) } else { None }
 }
 
 // Functions that few files need.

@@ -71,7 +71,7 @@ struct Work<'a> {
 /// Runs `body`, in which Lua does not raise, and raises the error that it returns.
 #[inline]
 fn attempt<R: Copy>(lua: Lua, body: impl FnOnce(&mut Work<'_>) -> Result<R, Stop>) -> R {
-    let context = Context::of(lua);
+    let context = Context::of(&lua);
     context.heap.set_trusting(true);
     let result = {
         let may_go_on = || command::may_go_on(lua, context);
@@ -291,7 +291,7 @@ pub(super) unsafe extern "C-unwind" fn gsub(state: *mut lua_State) -> c_int {
     }
     lua.set_top(REPLACEMENT);
     let (is_anchored, pattern) = split_anchor(pattern);
-    let start = Context::of(lua).replaced_bytes.get();
+    let start = Context::of(&lua).replaced_bytes.get();
     let mut substitution = Substitution {
         subject,
         pattern,

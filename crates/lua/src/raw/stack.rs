@@ -88,9 +88,9 @@ pub(crate) struct Stack<'a> {
 impl<'a> Stack<'a> {
     /// A view of the current frame.
     #[inline]
-    pub(super) fn new(lua: Lua, context: &'a Context) -> Stack<'a> {
+    pub(super) fn new(lua: &'a Lua, context: &'a Context) -> Stack<'a> {
         let top = lua.top();
-        Stack { lua, context, arg_count: top, top, top_max: top + SLOTS_MIN }
+        Stack { lua: *lua, context, arg_count: top, top, top_max: top + SLOTS_MIN }
     }
 
     #[inline]
@@ -143,10 +143,10 @@ impl<'a> Stack<'a> {
 
     /// The bytes of an argument; a number is converted to text.
     pub(crate) fn arg_bytes(&self, position: c_int) -> Result<&'a [u8], Failure> {
-        if position <= self.arg_count
-            && let Some(bytes) = self.lua.bytes(position)
-        {
-            return Ok(bytes);
+        if position <= self.arg_count {
+            // SAFETY: arguments stay in place for the whole call, and `'a` ends with the frame.
+            let bytes = unsafe { self.lua.bytes_while_held(position) };
+            return bytes.ok_or_else(|| self.arg_kind_failure(position, "string"));
         }
         Err(self.arg_kind_failure(position, "string"))
     }
@@ -515,9 +515,9 @@ pub(super) enum Exit {
 /// Runs `body` on the current frame while the heap is trusting. Leaves the values that [`leave`] needs on the
 /// stack.
 pub(super) fn enter(lua: Lua, body: impl FnOnce(&mut Stack<'_>) -> Result<c_int, Failure>) -> Exit {
-    let context = Context::of(lua);
+    let context = Context::of(&lua);
     context.heap.set_trusting(true);
-    let result = body(&mut Stack::new(lua, context));
+    let result = body(&mut Stack::new(&lua, context));
     let exit = match result {
         Ok(_) if context.heap.is_over() => fail(lua, Failure::Memory),
         Ok(count) => Exit::Return(count),

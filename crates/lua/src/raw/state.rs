@@ -8,6 +8,7 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
+use std::ptr::NonNull;
 
 use mlua_sys as ffi;
 
@@ -66,8 +67,8 @@ const KEPT_ITEM_BYTES_MAX: usize = 128;
 /// A Lua state and everything that belongs to it.
 pub(crate) struct State {
     lua: Lua,
-    /// Boxed, because Lua holds a pointer to it.
-    context: Box<Context>,
+    /// From a box. Lua has a copy of this very pointer.
+    context: NonNull<Context>,
     /// Registry reference of the hidden table of globals.
     globals: c_int,
     keys: ItemTables,
@@ -79,8 +80,10 @@ pub(crate) struct State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        self.context.heap.set_trusting(true);
+        self.context().heap.set_trusting(true);
         self.lua.close();
+        // SAFETY: it came from a box, and with the state the last copy of the pointer is gone.
+        drop(unsafe { Box::from_raw(self.context.as_ptr()) });
     }
 }
 
@@ -99,7 +102,7 @@ impl State {
     ) -> State {
         State::open(memory_bytes_max, install, |lua, context| {
             lua.push_table(0, 1);
-            install_for_loading(&mut Stack::new(lua, context));
+            install_for_loading(&mut Stack::new(&lua, context));
             lua.raw_get_field(-1, "redis");
             guard::refuse_unknown(lua);
             guard::guard(lua);
@@ -114,8 +117,11 @@ impl State {
         install: impl FnOnce(&mut Stack<'_>),
         make_load_globals: impl FnOnce(Lua, &Context) -> Option<c_int>,
     ) -> State {
-        let context = Box::new(Context::new(memory_bytes_max));
-        let lua = Lua::open(&context.heap).expect("a heap that trusts has memory");
+        let pointer = NonNull::from(Box::leak(Box::new(Context::new(memory_bytes_max))));
+        // SAFETY: a context begins with its heap, and lives until `State` is dropped.
+        let lua = unsafe { Lua::open(pointer.cast()) }.expect("a heap that trusts has memory");
+        // SAFETY: it lives until `State` is dropped, and is only borrowed, never changed as a whole.
+        let context = unsafe { pointer.as_ref() };
         layout::check(lua);
         open_libraries(lua);
         lua.push_table(0, 64);
@@ -123,8 +129,8 @@ impl State {
         lua.push_table(0, 64);
         base::copy_base(lua);
         copy_libraries(lua);
-        lua.check_stack(ffi::LUA_MINSTACK);
-        install(&mut Stack::new(lua, &context));
+        assert!(lua.check_stack(ffi::LUA_MINSTACK), "a new state has room");
+        install(&mut Stack::new(&lua, context));
         install_commands(lua);
         for name in LIBRARY_NAMES.iter().chain(&OWN_NAMES) {
             lua.raw_get_field(-1, name);
@@ -133,7 +139,7 @@ impl State {
             guard::guard(lua);
             lua.raw_set_field(-2, name);
         }
-        let load_globals = make_load_globals(lua, &context);
+        let load_globals = make_load_globals(lua, context);
         let globals = guard::install_globals(lua);
         add_others(lua, globals);
         guard::refuse_unknown(lua);
@@ -153,7 +159,13 @@ impl State {
         assert_eq!(lua.top(), FIXED_COUNT, "nothing else stays");
         lua.reset_collector();
         context.heap.set_crowded_from_here();
-        State { lua, context, globals, keys, argv, load_globals }
+        State { lua, context: pointer, globals, keys, argv, load_globals }
+    }
+
+    #[inline]
+    fn context(&self) -> &Context {
+        // SAFETY: it lives until this is dropped, and is only borrowed, never changed as a whole.
+        unsafe { self.context.as_ref() }
     }
 
     /// Compiles a script or the code of a library.
@@ -211,7 +223,7 @@ impl State {
         host: &mut dyn Host,
         finish: impl FnOnce(&mut Stack<'_>, Ending) -> R,
     ) -> Option<R> {
-        let (lua, context) = (self.lua, &*self.context);
+        let (lua, context) = (self.lua, self.context());
         let (running, arg_count) = if self.load_globals.is_some() {
             lua.raw_get_item(REGISTRY, function.0);
             push_array(lua, keys);
@@ -225,10 +237,10 @@ impl State {
         };
         let status = self.call(running, host, arg_count, 1, HANDLER);
         let result = (context.interrupt.get() != Some(Interrupt::Retry)).then(|| {
-            lua.check_stack(ffi::LUA_MINSTACK);
+            assert!(lua.check_stack(ffi::LUA_MINSTACK), "a call leaves one value, far from Lua's limit");
             let ending = if status == 0 { Ending::Returned } else { Ending::Raised };
             // A reply can be so large that the host is asked while it is written.
-            context.with_host(host, || finish(&mut Stack::new(lua, context), ending))
+            context.with_host(host, || finish(&mut Stack::new(&lua, context), ending))
         });
         lua.set_hook(None, 0, 0);
         self.tidy_up(status);
@@ -250,15 +262,15 @@ impl State {
         lua.raw_get_item(REGISTRY, main.0);
         self.forget(main);
         guard::show_globals(lua, load_globals);
-        self.context.registry.replace(Some(Registry::default()));
+        self.context().registry.replace(Some(Registry::default()));
         let status = self.call(Running::Library, host, 0, 0, 0);
-        let registered = self.context.registry.take().unwrap_or_default().functions;
+        let registered = self.context().registry.take().unwrap_or_default().functions;
         guard::show_globals(lua, self.globals);
         let result = if status == 0 {
             Ok(registered)
         } else {
             registered.into_iter().for_each(|function| self.forget(function.callback));
-            Err(LoadFailure::Running(load_error(&mut Stack::new(lua, &self.context))))
+            Err(LoadFailure::Running(load_error(&mut Stack::new(&lua, self.context()))))
         };
         self.tidy_up(status);
         result
@@ -273,7 +285,7 @@ impl State {
         results: c_int,
         handler: c_int,
     ) -> c_int {
-        let (lua, context) = (self.lua, &*self.context);
+        let (lua, context) = (self.lua, self.context());
         context.running.set(running);
         context.interrupt.set(None);
         context.is_resp3.set(false);
@@ -290,11 +302,11 @@ impl State {
     /// settings.
     fn tidy_up(&self, status: c_int) {
         self.lua.set_top(FIXED_COUNT);
-        patterns::give_up(&self.context);
-        if self.context.collector_was_set.take() {
+        patterns::give_up(self.context());
+        if self.context().collector_was_set.take() {
             self.lua.reset_collector();
         }
-        let heap = &self.context.heap;
+        let heap = &self.context().heap;
         if status == ffi::LUA_ERRMEM || heap.is_over() || heap.is_crowded() {
             self.lua.collect_garbage();
             heap.set_crowded_from_here();
@@ -303,18 +315,18 @@ impl State {
 
     /// Seeds `math.random`.
     pub(crate) fn seed_random(&mut self, seed: i32) {
-        self.context.random.seed(seed);
+        self.context().random.seed(seed);
     }
 
     /// Collects garbage.
     pub(crate) fn collect_garbage(&mut self) {
         self.lua.collect_garbage();
-        self.context.heap.set_crowded_from_here();
+        self.context().heap.set_crowded_from_here();
     }
 
     /// Memory that Lua uses.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.context.heap.used_bytes()
+        self.context().heap.used_bytes()
     }
 }
 
@@ -342,10 +354,11 @@ impl ItemTables {
         if length > KEPT_ITEMS_MAX {
             self.shown.set(None);
             push_array(lua, items);
-        } else if let Some(present) = self.push(lua, length) {
+        } else if let Some(present) = self.push(&lua, length) {
             for ((position, item), there) in (1..).zip(items).zip(present) {
                 // Keys are often the same as in the last call.
-                if there.get().bytes() != Some(item) {
+                // SAFETY: the table holds the string.
+                if unsafe { there.get().bytes() } != Some(item) {
                     lua.push_bytes(item);
                     lua.raw_set_item(-2, position);
                 }
@@ -369,7 +382,7 @@ impl ItemTables {
 
     /// Pushes the table of this length. If there is no such table, or the script changed it, pushes nothing
     /// and returns `None`.
-    fn push<'a>(&self, lua: Lua, length: usize) -> Option<&'a [Cell<Value>]> {
+    fn push<'a>(&self, lua: &'a Lua, length: usize) -> Option<&'a [Cell<Value>]> {
         lua.raw_get_item(self.tables, place(length));
         if lua.is(-1, ffi::LUA_TTABLE)
             && let Some(items) = layout::items(lua, -1, length, self.no_fields)
@@ -384,10 +397,12 @@ impl ItemTables {
     /// stay, a few hundred kilobytes in all. A table that a script has changed is dropped, because it may
     /// hold any amount.
     fn put_away(&self, lua: Lua, length: usize) {
-        match self.push(lua, length) {
+        match self.push(&lua, length) {
             Some(items) => {
                 for item in items {
-                    if item.get().bytes().is_none_or(|bytes| bytes.len() > KEPT_ITEM_BYTES_MAX) {
+                    // SAFETY: the table holds the string.
+                    let bytes = unsafe { item.get().bytes() };
+                    if bytes.is_none_or(|bytes| bytes.len() > KEPT_ITEM_BYTES_MAX) {
                         item.set(Value::NIL);
                     }
                 }
@@ -506,7 +521,7 @@ fn install_commands(lua: Lua) {
 /// raised.
 unsafe extern "C-unwind" fn handle_error(state: *mut lua_State) -> c_int {
     let lua = Lua(state);
-    let context = Context::of(lua);
+    let context = Context::of(&lua);
     context.heap.set_trusting(true);
     lua.set_top(1);
     if !lua.is(1, ffi::LUA_TTABLE) {
@@ -535,7 +550,7 @@ unsafe extern "C-unwind" fn handle_error(state: *mut lua_State) -> c_int {
     if let Some(place) = place
         && !guard::push_hidden(lua, 1)
     {
-        lua.push_c_string(place.source);
+        lua.push_bytes(place.source.to_bytes());
         lua.raw_set_field(1, "source");
         lua.push_number(f64::from(place.line));
         lua.raw_set_field(1, "line");

@@ -269,7 +269,7 @@ impl World {
             assert!(hold.try_enter(id));
             hold.shard_mut(id).dbs.exchange(dbs);
         }
-        let mut tx = Tx::new(hold, &self.table, &self.config, 0);
+        let mut tx = Tx::new(hold, &self.table, Arc::new(self.config.clone()), 0);
         let found = digest(&Store::new(&mut tx, Client::internal(0, Proto::Resp2)));
         assert!(tx.hold.leave_or_keep_all());
         found

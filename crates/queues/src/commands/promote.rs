@@ -141,8 +141,8 @@ fn add(store: &mut Store, name: &[u8], promotion: &Promotion) -> CommandResult {
     if all.len() >= COUNT_MAX && !all.iter().any(|(other, _)| other == name) {
         return Err(TOO_MANY);
     }
-    let (text, limits) = (promotion.encode(), &store.config().hash);
-    store.upsert::<Hash>(PROMOTIONS)?.set(name, &text, limits);
+    let (text, limits) = (promotion.encode(), store.config().hash);
+    store.upsert::<Hash>(PROMOTIONS)?.set(name, &text, &limits);
     store.changed_with(PROMOTIONS, Change::new(Class::Hash, "hset"), |store| {
         store.effect(&[b"HSET", PROMOTIONS, name, &text]);
     });

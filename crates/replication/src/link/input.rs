@@ -80,6 +80,7 @@ impl Input {
 
     fn consume(&mut self, length: usize) {
         self.start += length;
+        assert!(self.start + self.lent <= self.bytes.len(), "only what has come is handled");
         if self.start == self.bytes.len() {
             self.bytes.clear();
             self.start = 0;

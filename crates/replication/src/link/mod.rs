@@ -486,7 +486,9 @@ impl Link {
     /// Notes that all lent pieces of the stream were applied.
     pub fn settle(&mut self) {
         assert_eq!(self.stage, Stage::Stream, "before the stream nothing is to be applied");
-        self.offset += self.input.consume_lent() as u64;
+        let applied_bytes = self.input.consume_lent() as u64;
+        assert!(applied_bytes > 0, "nothing was lent to be applied");
+        self.offset += applied_bytes;
         self.awaits_stream = false;
         self.is_proven |= self.mark_end.is_some_and(|end| end <= self.offset);
         if let Some(now_ms) = self.asked_ms.take() {
@@ -555,6 +557,7 @@ impl Link {
     /// Tells the primary how far the stream was applied.
     fn acknowledge(&mut self, now_ms: u64) {
         let durable = self.durable();
+        assert!(self.offset >= self.said_offset, "offset {} was acknowledged", self.said_offset);
         (self.said_ms, self.said_offset, self.said_durable) = (now_ms, self.offset, durable);
         // A primary that does not speak PSYNC expects no acknowledgement.
         if self.id.is_none() {

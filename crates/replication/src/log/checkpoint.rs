@@ -83,7 +83,7 @@ impl Keeper {
     /// If the checkpoint has ended, makes it the base of the journal.
     pub fn end_checkpoint(self) {
         let mut files = locked(&self.journal.files);
-        let Some(Files { checkpoint: under_way, .. }) = files.as_mut() else { return };
+        let Some(Files { checkpoint: under_way, journal, .. }) = files.as_mut() else { return };
         let Some(Checkpoint { cut, name, .. }) = under_way.as_ref() else { return };
         let Some(position) = cut.end() else { return };
         let saved = match self.snapshots.checkpoints.take_ended() {
@@ -96,6 +96,8 @@ impl Keeper {
             *under_way = None;
             return;
         };
+        let before = journal.facts().base.slice;
+        assert!(cut.slice() >= before, "the base has slices up to {before}, and the next one fewer");
         let base = Base { slice: cut.slice(), position, file: Some(name.clone()) };
         let then = move |outcome: Result<(), Trouble>| self.note_base(&saved, position, outcome);
         let backlog_bytes = self.settings.number(REPL_BACKLOG_SIZE) as u64;
@@ -113,6 +115,7 @@ impl Keeper {
             return self.snapshots.checkpoints.note_failure(&trouble.to_string());
         }
         tracing::info!("Background append only file rewriting terminated with success");
+        assert!(position >= files.base_position, "a base never goes back in the stream");
         (files.base_bytes, files.base_position) = (saved.bytes, position);
         if self.journal.progress.refusal() == Refusal::Failed {
             self.journal.progress.set_refusal(Refusal::None, "");

@@ -178,7 +178,9 @@ impl Journal {
 
     /// Takes the recorder of thread number `thread`. Each thread does so once.
     pub fn take_recorder(&self, thread: u16) -> Recorder {
-        std::mem::take(&mut locked(&self.recorders)[usize::from(thread)])
+        let recorder = std::mem::take(&mut locked(&self.recorders)[usize::from(thread)]);
+        assert!(recorder.has_sink(), "thread {thread} takes its recorder a second time");
+        recorder
     }
 
     /// Whether replies wait until the changes that they report are durable or on replicas.
@@ -269,6 +271,7 @@ impl Journal {
             let (first, _) = opened.1.next();
             self.log.turn_on(first.max(self.log.slice() + 1))
         };
+        assert!(self.progress.written() <= last, "a journal begins behind what is written");
         self.is_on.store(true, Ordering::Relaxed);
         self.order(Order::Begin(last, opened));
     }
@@ -277,6 +280,7 @@ impl Journal {
     /// last slice.
     pub(crate) fn end(&self) -> u64 {
         let last = if self.is_streaming() { self.log.cut().slice() } else { self.log.turn_off() };
+        assert!(self.progress.written() <= last, "a journal ends behind what is written");
         self.is_on.store(false, Ordering::Relaxed);
         self.order(Order::End(last));
         *locked(&self.files) = None;

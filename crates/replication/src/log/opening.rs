@@ -93,7 +93,7 @@ impl Opening {
             Err(error) if error.is_read_only() => Scan::behind_base(&self.folder, manifest)?,
             recovered => recovered?,
         };
-        Ok(Slices { scan, folder: self.folder.clone(), id: manifest.id })
+        Ok(Slices { scan, folder: self.folder.clone(), id: manifest.id, last: None })
     }
 
     /// Continues the existing journal at its end, where the stream has selected database `stream_db`. If the
@@ -117,6 +117,8 @@ impl Opening {
                 file.display()
             );
         }
+        let is_whole = end.damage().is_some() || end.place.slice > manifest.base.slice;
+        assert!(is_whole, "a log that is not damaged reaches its base");
         let position = end.place.position;
         match end.stream.filter(|_| following.is_replica()) {
             Some(id) => following.go_on_behind(primary, (id, position), stream_db),
@@ -206,6 +208,8 @@ pub struct Slices {
     scan: Scan,
     folder: Folder,
     id: u64,
+    /// The slice that was returned last.
+    last: Option<u64>,
 }
 
 /// The journal that a folder contains.
@@ -220,6 +224,14 @@ impl Slices {
     /// The next slice.
     pub fn next_slice(&mut self) -> Result<Option<FoundSlice>, String> {
         let found = self.scan.next_slice().map_err(|error| error.to_string())?;
+        if let Some(Scanned { slice, .. }) = &found {
+            let last = self.last.replace(slice.number);
+            assert!(
+                last.is_none_or(|last| slice.number == last + 1),
+                "slice {} is left out",
+                slice.number - 1
+            );
+        }
         Ok(found.map(|Scanned { slice, segment, unix_ms, .. }| {
             let file = self.folder.segment(self.id, segment).display().to_string();
             FoundSlice { slice, unix_ms, file: file.into() }

@@ -90,10 +90,12 @@ impl Journal {
 
     /// The last slice that has changes from before this call; 0 if all of them are durable.
     pub fn newest(&self) -> u64 {
+        let durable = self.progress.durable();
         // Read in this order: a change that is no longer pending now is in a slice before the one that is
         // open afterwards.
         let is_pending = self.log.has_pending();
         let newest = self.log.slice() - u64::from(!is_pending);
+        assert!(durable <= newest, "slice {durable} is durable and still empty");
         if newest <= self.released(self.synced.wanted()) {
             return 0;
         }
@@ -109,6 +111,7 @@ impl Journal {
         if !self.is_on() || self.awaits_first_base() {
             return Some(self.log.slice().max(self.progress.durable() + 1));
         }
+        assert!(written <= self.log.slice(), "slice {written} has changes and was never open");
         (written > self.kept()).then_some(written)
     }
 }

@@ -64,7 +64,7 @@ impl Thread {
         let entered = self.tx.hold.try_enter(id);
         debug_assert!(entered, "a thread may enter the shard that it keeps");
         // The task may have been sent after CONFIG SET was answered, while this turn began before.
-        self.tx.config = self.host.shared.data_config();
+        self.host.shared.data_config.refresh(&mut self.tx.config);
         self.tx.holds_replies = self.host.shared.journal.holds_replies();
         let origin = node.task.client.thread;
         let (mark, outer) = (node.task.reply.mark(), std::mem::take(&mut self.tx.seen));

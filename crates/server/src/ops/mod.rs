@@ -36,7 +36,7 @@ impl Door for ThreadHost {
 
     fn obey(&mut self, store: &mut Store, changed: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)> {
         consequences::obey(self.shared, changed)?;
-        store.tx.config = self.shared.data_config();
+        self.shared.data_config.refresh(&mut store.tx.config);
         store.tx.holds_replies = self.shared.journal.holds_replies();
         Ok(())
     }

@@ -45,7 +45,7 @@ pub(crate) fn loading_progress(snapshots: &Snapshots, clock: &Clock) -> String {
 pub(crate) struct Loader<'s> {
     names: Names,
     settings: &'s Settings,
-    config: &'static Config,
+    config: Arc<Config>,
     table: &'s Table,
     placement: &'s Placement,
     queues: &'s Arc<Known>,
@@ -72,7 +72,7 @@ impl<'s> Loader<'s> {
         Loader {
             names: names(&shared.settings, &shared.machine.disk),
             settings: &shared.settings,
-            config: shared.data_config(),
+            config: shared.data_config.get(),
             table: &shared.table,
             placement: shared.shards.placement(),
             queues: shared.shards.queues(),
@@ -266,7 +266,7 @@ impl<'s> Loader<'s> {
             names: &self.names,
             placement: self.placement,
             db_count: self.settings.databases(),
-            config: self.config,
+            config: &self.config,
             queues: self.queues,
             has_checksum: self.settings.is_on(RDBCHECKSUM),
             clock: self.clock,
@@ -311,7 +311,7 @@ mod tests {
         let snapshots = Snapshots::new(clock.clone(), true, Tuning::BUILT.persistence);
         let mut loader = Loader {
             names: names(&settings, &disk),
-            config: Box::leak(Box::new(settings.data_config())),
+            config: Arc::new(settings.data_config()),
             settings: &settings,
             table: &crate::commands::table(),
             placement: &Placement::new(Seed::new(1), 4, None),

@@ -7,13 +7,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use config::Invocation;
-use config::{Found, Settings, TABLE};
+use config::{Settings, StartConfig, TABLE};
 use effectlog::{Recorder, Sink};
 use journal::Step;
 use persistence::{Spool, WriterStep};
 use proactor::{ErrandStep, Errands, SimDisk, SimNet};
 use process::processors::ThreadCount;
-use replication::Content;
+use replication::CopyContent;
 use replication::log::Tuning;
 use shard::{Hold, ShardId};
 
@@ -73,7 +73,7 @@ pub fn simulate(
     Ok((server, threads))
 }
 
-fn settings(args: &[String]) -> (Settings, Found) {
+fn settings(args: &[String]) -> (Settings, StartConfig) {
     match Invocation::parse(&TABLE, args) {
         Ok(Invocation::Serve(arguments)) => {
             let (settings, mut found) = Settings::read(&arguments).unwrap_or_else(|error| panic!("{error}"));
@@ -150,7 +150,7 @@ impl SimulatedServer {
     }
 
     /// Begins a snapshot for replicas; `None` if that is not possible now.
-    pub fn begin_spool(&self, content: Content) -> Option<Arc<Spool>> {
+    pub fn begin_spool(&self, content: CopyContent) -> Option<Arc<Spool>> {
         let shared = self.0.0;
         let ids: Vec<ShardId> = shared.shards.ids().collect();
         let mut hold = Hold::new(&shared.shards);

@@ -297,8 +297,8 @@ impl World {
             self.saves += 1;
             stacks.push(Stack::of_writer(writer));
         }
-        while let Some(errand) = server.take_errand() {
-            stacks.push(Stack::of_errand(errand));
+        while let Some(task) = server.take_errand() {
+            stacks.push(Stack::of_errand(task));
         }
         if pause == Some(Pause::Interrupted) {
             self.interruptions += 1;

@@ -41,7 +41,7 @@ pub(super) struct Lua(pub(super) *mut lua_State);
 pub(crate) struct Function(pub(super) c_int);
 
 /// The position of a function on the call stack.
-pub(super) struct Place {
+pub(super) struct CallSite {
     pub(super) is_c: bool,
     pub(super) line: c_int,
     /// Valid while the function is on the call stack.
@@ -446,7 +446,7 @@ impl Lua {
     }
 
     /// The position of the function at `level` of the call stack.
-    pub(super) fn place(self, level: c_int) -> Option<Place> {
+    pub(super) fn place(self, level: c_int) -> Option<CallSite> {
         // SAFETY: the structure holds integers and pointers, for which zero is a value.
         let mut record: ffi::lua_Debug = unsafe { std::mem::zeroed() };
         // SAFETY: rules above; any level is allowed.
@@ -457,7 +457,7 @@ impl Lua {
         unsafe { ffi::lua_getinfo(self.0, c"Sl".as_ptr(), &mut record) };
         // SAFETY: `what` is one of Lua's constant strings.
         let what = unsafe { CStr::from_ptr(record.what) };
-        Some(Place { is_c: what == c"C", line: record.currentline, source: record.source })
+        Some(CallSite { is_c: what == c"C", line: record.currentline, source: record.source })
     }
 
     /// Pushes a C string.

@@ -64,7 +64,7 @@ const KEPT_ITEMS_MAX: usize = 32;
 const KEPT_ITEM_BYTES_MAX: usize = 128;
 
 /// A Lua state and everything that belongs to it.
-pub(crate) struct State {
+pub(crate) struct LuaState {
     lua: Lua,
     /// Boxed, because Lua holds a pointer to it.
     context: Box<Context>,
@@ -77,17 +77,17 @@ pub(crate) struct State {
     load_globals: Option<c_int>,
 }
 
-impl Drop for State {
+impl Drop for LuaState {
     fn drop(&mut self) {
         self.context.heap.set_trusting(true);
         self.lua.close();
     }
 }
 
-impl State {
+impl LuaState {
     /// A state for scripts with a memory limit. `install` adds the libraries to the table on top.
-    pub(crate) fn new(memory_bytes_max: usize, install: impl FnOnce(&mut Stack<'_>)) -> State {
-        State::open(memory_bytes_max, install, |_, _| None)
+    pub(crate) fn new(memory_bytes_max: usize, install: impl FnOnce(&mut Stack<'_>)) -> LuaState {
+        LuaState::open(memory_bytes_max, install, |_, _| None)
     }
 
     /// A state for functions. `install_for_loading` adds the functions that a library sees while it is
@@ -96,8 +96,8 @@ impl State {
         memory_bytes_max: usize,
         install: impl FnOnce(&mut Stack<'_>),
         install_for_loading: impl FnOnce(&mut Stack<'_>),
-    ) -> State {
-        State::open(memory_bytes_max, install, |lua, context| {
+    ) -> LuaState {
+        LuaState::open(memory_bytes_max, install, |lua, context| {
             lua.push_table(0, 1);
             install_for_loading(&mut Stack::new(lua, context));
             lua.raw_get_field(-1, "redis");
@@ -113,7 +113,7 @@ impl State {
         memory_bytes_max: usize,
         install: impl FnOnce(&mut Stack<'_>),
         make_load_globals: impl FnOnce(Lua, &Context) -> Option<c_int>,
-    ) -> State {
+    ) -> LuaState {
         let context = Box::new(Context::new(memory_bytes_max));
         let lua = Lua::open(&context.heap).expect("a heap that trusts has memory");
         layout::check(lua);
@@ -153,7 +153,7 @@ impl State {
         assert_eq!(lua.top(), FIXED_COUNT, "nothing else stays");
         lua.reset_collector();
         context.heap.set_crowded_from_here();
-        State { lua, context, globals, keys, argv, load_globals }
+        LuaState { lua, context, globals, keys, argv, load_globals }
     }
 
     /// Compiles a script or the code of a library.

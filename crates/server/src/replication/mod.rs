@@ -11,7 +11,7 @@ use config::{
     REPLICA_IGNORE_MAXMEMORY,
 };
 use proactor::{CloseMode, Driver};
-use replication::{Around, Content, Limits, QUESTION, Read, Standing, Start, random_id};
+use replication::{Around, CopyContent, Limits, QUESTION, Read, Standing, Start, random_id};
 
 pub(crate) use follow::{look_after_link, note_closed, serve_link, take_news};
 
@@ -117,7 +117,7 @@ impl Shared {
 }
 
 /// Begins the snapshot; all shards are entered.
-fn begin_sync(thread: &mut Thread, content: Content) {
+fn begin_sync(thread: &mut Thread, content: CopyContent) {
     let shared = thread.host.shared;
     shared.break_history_if_unrecorded(&mut thread.host.driver);
     let held = shared.journal.backlog.hold();

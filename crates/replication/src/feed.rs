@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use effectlog::{Backlog, Found, Reader, RedisVersion};
 use heap::{Exempt, Exemption};
 use persistence::{Spool, SpoolState};
-use proactor::{Errands, Waker};
+use proactor::{BlockingTasks, Waker};
 use resp::Output;
 
 use crate::history::ReplicationId;
@@ -83,7 +83,7 @@ pub struct Around<'a> {
     /// Wakes the thread.
     pub waker: Arc<Waker>,
     /// Runs the reads.
-    pub errands: &'a Errands,
+    pub blocking_tasks: &'a BlockingTasks,
     /// Reads the journal between two positions of the stream, in the form that this release of Redis understands
     /// (`None`: unchanged).
     pub read_back: &'a dyn Fn(Range<u64>, Option<RedisVersion>) -> Option<Read>,
@@ -265,7 +265,7 @@ impl Feed {
     fn catch_up(&mut self, reader: Reader, around: &Around<'_>) -> FeedStep {
         let from = self.replica.tail_from().unwrap_or_else(|| reader.position());
         let read = (around.read_back)(from..reader.position(), self.replica.capabilities.version());
-        match read.map(|read| Tail::begin(read, around.wake(), around.errands)) {
+        match read.map(|read| Tail::begin(read, around.wake(), around.blocking_tasks)) {
             Some(Ok(tail)) => {
                 self.replica.set_stage(ReplicaStage::Online);
                 self.phase = Phase::CatchingUp { tail, reader };
@@ -401,7 +401,7 @@ mod tests {
         ));
         replica.begin(Start { cut, spool: Some(Arc::new(Spool::new())), held });
         let mut feed = Feed::waiting(Arc::clone(&replica), true, false, Some([b'm'; 40]), 0);
-        let (errands, unsupported_count) = (Errands::default(), AtomicU64::new(0));
+        let (blocking_tasks, unsupported_count) = (BlockingTasks::default(), AtomicU64::new(0));
         let mut step = |output: &mut Output| {
             feed.step(
                 output,
@@ -413,7 +413,7 @@ mod tests {
                     unsupported_count: &unsupported_count,
                     limits: Limits::of(&config::Settings::default()),
                     waker: Arc::new(Waker::without_bell()),
-                    errands: &errands,
+                    blocking_tasks: &blocking_tasks,
                     read_back: &|_, _| None,
                 },
             )

@@ -17,7 +17,7 @@ use memcached::LaterFlush;
 use observe::Observed;
 use ops::migrate::Migrations;
 use persistence::Snapshots;
-use proactor::{Clock, Dialer, Disk, Errands, Spares, Waker};
+use proactor::{BlockingTasks, Clock, Dialer, Disk, Spares, Waker};
 use process::log;
 use process::shutdown::Shutdown;
 use replication::log::{Keeper, ServerLog, Tuning};
@@ -41,7 +41,7 @@ pub(crate) struct Machine {
     pub(crate) disk: Disk,
     pub(crate) tuning: Tuning,
     pub(crate) dialer: Dialer,
-    pub(crate) errands: Errands,
+    pub(crate) blocking_tasks: BlockingTasks,
 }
 
 impl Machine {
@@ -52,7 +52,7 @@ impl Machine {
             disk: Disk::real(),
             tuning: Tuning::BUILT,
             dialer: Dialer::real(),
-            errands: Errands::default(),
+            blocking_tasks: BlockingTasks::default(),
         }
     }
 }

@@ -11,7 +11,7 @@ use config::{Settings, StartConfig, TABLE};
 use effectlog::{Recorder, Sink};
 use journal::Step;
 use persistence::{Spool, WriterStep};
-use proactor::{ErrandStep, Errands, SimDisk, SimNet};
+use proactor::{BlockingStep, BlockingTasks, SimDisk, SimNet};
 use process::processors::ThreadCount;
 use replication::CopyContent;
 use replication::log::Tuning;
@@ -48,8 +48,8 @@ pub fn simulate(
 ) -> Result<(SimulatedServer, Vec<SimulatedThread>), String> {
     let (settings, found) = settings(args);
     let tuning = Tuning::drawn(&mut net.entropy());
-    let (dialer, errands) = (net.dialer(), Errands::simulated());
-    let machine = Machine { clock: net.clock(), disk: disk.disk(), tuning, dialer, errands };
+    let (dialer, blocking_tasks) = (net.dialer(), BlockingTasks::simulated());
+    let machine = Machine { clock: net.clock(), disk: disk.disk(), tuning, dialer, blocking_tasks };
     let choice = persistence::choose(&settings, &machine.disk).map_err(|error| error.to_string())?;
     let config = settings.driver_config();
     let mut drivers: Vec<_> = (0..ThreadCount::of(&settings).count).map(|_| net.driver(&config)).collect();
@@ -143,9 +143,9 @@ impl SimulatedServer {
         Some(with_lease(self.0.clone(), move || writer.step()))
     }
 
-    /// The steps of an errand that has just begun.
-    pub fn take_errand(&self) -> Option<impl FnMut() -> ErrandStep + use<>> {
-        let mut work = self.0.0.machine.errands.take()?;
+    /// The steps of a blocking task that has just begun.
+    pub fn take_blocking_task(&self) -> Option<impl FnMut() -> BlockingStep + use<>> {
+        let mut work = self.0.0.machine.blocking_tasks.take()?;
         Some(with_lease(self.0.clone(), move || work(false)))
     }
 

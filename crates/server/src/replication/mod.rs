@@ -30,7 +30,7 @@ pub(crate) fn feed_replicas(thread: &mut Thread) {
         unsupported_count: &shared.primary.unsupported_count,
         limits: Limits::of(&shared.settings),
         waker: driver.waker(),
-        errands: &shared.machine.errands,
+        blocking_tasks: &shared.machine.blocking_tasks,
         read_back: &|part, version| -> Option<Read> {
             let mut stream = shared.journal.open()?.read_back(part.start, part.end);
             Some(Box::new(move || stream.next(version).map_err(|error| error.to_string())))

@@ -10,7 +10,7 @@ use crate::users::Users;
 
 /// The settings about users.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct UserSettings {
     /// New users may use all channels (`acl-pubsub-default`).
     pub all_channels: bool,
     /// The path of the ACL file (`aclfile`); empty if it is not set.
@@ -26,7 +26,7 @@ pub trait Door {
     fn user(&mut self) -> &User;
 
     /// The current settings.
-    fn settings(&self) -> Settings;
+    fn settings(&self) -> UserSettings;
 
     /// The disk with the ACL file.
     fn disk(&self) -> &Disk;

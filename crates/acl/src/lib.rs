@@ -50,7 +50,7 @@ pub use check::{Denied, Reason};
 pub use commands::{ENTRIES, Entry, Function};
 pub use declare::{BadUser, UserLine};
 pub use denial_log::{Context, Denial, DenialLog, LogEntry};
-pub use door::{Door, Settings};
+pub use door::{Door, UserSettings};
 pub use file::parse_file;
 pub use password::PasswordHash;
 pub use rule_error::RuleError;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use acl::{Door, Entry, Function, Grammar, Settings, User, Users};
+use acl::{Door, Entry, Function, Grammar, User, UserSettings, Users};
 use engine::{Client, Command, CommandResult, Host, Local, OwnCall, Run, Table};
 use proactor::{Disk, SimDisk};
 use resp::{Output, Proto};
@@ -28,8 +28,8 @@ impl Door for Thread {
         unreachable!("no test asks who the client is")
     }
 
-    fn settings(&self) -> Settings {
-        Settings { all_channels: false, file: Arc::from(if self.has_file { ACL_FILE } else { "" }) }
+    fn settings(&self) -> UserSettings {
+        UserSettings { all_channels: false, file: Arc::from(if self.has_file { ACL_FILE } else { "" }) }
     }
 
     fn disk(&self) -> &Disk {

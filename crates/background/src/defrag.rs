@@ -58,7 +58,7 @@ const SIMULATED_REST_NS: u64 = 20_000_000;
 
 /// The settings for defragmentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct DefragSettings {
     /// Whether defragmentation is on.
     pub is_on: bool,
     /// Unused bytes at which it begins.
@@ -81,7 +81,7 @@ pub struct Settings {
 /// A thread's defragmentation.
 #[derive(Debug, Default)]
 pub struct Defrag {
-    stage: Stage,
+    stage: DefragStage,
     /// Share of the thread's time while there is work to do, in percent.
     percent: u64,
     /// Unused memory makes the process exceed `maxmemory`.
@@ -101,7 +101,7 @@ pub struct Defrag {
 }
 
 #[derive(Debug, Default)]
-enum Stage {
+enum DefragStage {
     #[default]
     Resting,
     Choosing(Emptying),
@@ -113,12 +113,12 @@ enum Stage {
 impl Defrag {
     /// When it continues, on the monotonic clock; `None` if there is nothing to do.
     pub fn next_ms(&self) -> Option<u64> {
-        (!matches!(self.stage, Stage::Resting)).then_some(self.due_ns.div_ceil(1_000_000))
+        (!matches!(self.stage, DefragStage::Resting)).then_some(self.due_ns.div_ceil(1_000_000))
     }
 
     /// Whether the walk is over.
     fn has_walked(&self) -> bool {
-        matches!(&self.stage, Stage::Walking(left) if left.is_empty())
+        matches!(&self.stage, DefragStage::Walking(left) if left.is_empty())
     }
 
     /// Pauses after a pass, longer if it did not help.
@@ -129,7 +129,7 @@ impl Defrag {
         self.pause_ns =
             if has_helped { shortest_ns } else { (2 * self.pause_ns).clamp(shortest_ns, PAUSE_NS_MAX) };
         self.due_ns = now_ns + self.pause_ns;
-        self.stage = Stage::Resting;
+        self.stage = DefragStage::Resting;
         (self.moved, self.looked_at) = (0, 0);
     }
 
@@ -151,7 +151,7 @@ pub fn unused_bytes() -> u64 {
 }
 
 /// The percentage of each thread's time that defragmentation gets; `None` if there is too little to gain.
-fn percent(settings: &Settings, unused_bytes: u64, block_bytes: u64) -> Option<u64> {
+fn percent(settings: &DefragSettings, unused_bytes: u64, block_bytes: u64) -> Option<u64> {
     let unused_percent = unused_bytes.saturating_mul(100) / block_bytes.max(1);
     let (lower, upper) = (settings.lower_percent, settings.upper_percent);
     if unused_bytes < settings.ignore_bytes || unused_percent < lower {
@@ -174,7 +174,7 @@ fn pressed_percent(bytes_max: u64, counted_bytes: u64, unused_bytes: u64) -> u64
 }
 
 /// Decides which blocks are moved in one slice, and counts them.
-struct Slice {
+struct DefragSlice {
     clock: Clock,
     end_ns: u64,
     /// In a simulation, decides randomly which blocks move.
@@ -188,9 +188,9 @@ struct Slice {
     moved_before: Option<u64>,
 }
 
-impl Slice {
-    fn new(clock: Clock, chance: Option<Random>) -> Slice {
-        Slice {
+impl DefragSlice {
+    fn new(clock: Clock, chance: Option<Random>) -> DefragSlice {
+        DefragSlice {
             end_ns: clock.monotonic_ns() + SLICE_NS,
             clock,
             chance,
@@ -212,7 +212,7 @@ impl Slice {
     }
 }
 
-impl Mover for Slice {
+impl Mover for DefragSlice {
     #[inline]
     fn wants(&mut self, block: *const u8) -> bool {
         let wanted = match &mut self.chance {
@@ -242,7 +242,7 @@ pub struct Surroundings<'a> {
     /// The thread's clock.
     pub clock: Clock,
     /// The current settings.
-    pub settings: Settings,
+    pub settings: DefragSettings,
     /// Where moved blocks are counted.
     pub stats: &'a ThreadStats,
     /// Returns the shards that the thread looks after.
@@ -254,11 +254,11 @@ pub struct Surroundings<'a> {
 impl Defrag {
     /// Whether there is work to do now.
     pub fn is_due(&self, now_ns: u64) -> bool {
-        !matches!(self.stage, Stage::Resting) && self.due_ns <= now_ns
+        !matches!(self.stage, DefragStage::Resting) && self.due_ns <= now_ns
     }
 
     /// Starts or ends defragmentation, depending on how much is unused. Returns whether that is too much.
-    pub fn look(&mut self, settings: &Settings, is_simulated: bool, now_ns: u64) -> bool {
+    pub fn look(&mut self, settings: &DefragSettings, is_simulated: bool, now_ns: u64) -> bool {
         let (unused_bytes, block_bytes) = (unused_bytes(), heap::slab_bytes().1);
         let percent = match settings.is_on {
             true if is_simulated => Some(1),
@@ -269,16 +269,18 @@ impl Defrag {
         self.is_pressed = percent.is_some() && pressed_percent > 0;
         let is_due = self.due_ns <= now_ns || unused_bytes > self.unused_after / 8 * 9;
         match (percent.map(|percent| percent.max(pressed_percent)), &self.stage) {
-            (Some(percent), Stage::Resting) if is_due => {
+            (Some(percent), DefragStage::Resting) if is_due => {
                 self.due_ns = now_ns;
                 let emptying =
                     if settings.is_leaving { Emptying::leave() } else { Emptying::begin(self.is_pressed) };
-                self.stage = Stage::Choosing(emptying);
+                self.stage = DefragStage::Choosing(emptying);
                 (self.percent, self.has_chosen) = (percent, true);
             }
             (Some(percent), _) => self.percent = percent,
-            (None, Stage::Choosing(_) | Stage::Walking(_) | Stage::Resting) if self.has_chosen => {
-                (self.stage, self.due_ns) = (Stage::Ending(Emptying::end()), now_ns);
+            (None, DefragStage::Choosing(_) | DefragStage::Walking(_) | DefragStage::Resting)
+                if self.has_chosen =>
+            {
+                (self.stage, self.due_ns) = (DefragStage::Ending(Emptying::end()), now_ns);
             }
             (None, _) => {}
         }
@@ -287,7 +289,7 @@ impl Defrag {
 
     /// The percentage of its time that the thread currently spends on it.
     pub fn current_percent(&self) -> u64 {
-        if matches!(self.stage, Stage::Resting) { 0 } else { self.percent }
+        if matches!(self.stage, DefragStage::Resting) { 0 } else { self.percent }
     }
 
     /// Works for a slice. Returns how long that took, in nanoseconds. In a simulation, `chance` decides which
@@ -300,7 +302,7 @@ impl Defrag {
     ) -> u64 {
         let clock = &around.clock;
         let started = clock.ticks();
-        let mut slice = Slice::new(clock.clone(), chance);
+        let mut slice = DefragSlice::new(clock.clone(), chance);
         while self.step(around, &mut slice, thread) && slice.has_time() {}
         slice.end_key();
         around.stats.defrag_hits.add(slice.moved);
@@ -328,16 +330,16 @@ impl Defrag {
     }
 
     /// Does one step of work. Returns false if nothing more can be done now.
-    fn step(&mut self, around: &Surroundings<'_>, slice: &mut Slice, thread: &mut impl Visits) -> bool {
+    fn step(&mut self, around: &Surroundings<'_>, slice: &mut DefragSlice, thread: &mut impl Visits) -> bool {
         match &mut self.stage {
-            Stage::Resting => return false,
-            Stage::Choosing(emptying) => {
+            DefragStage::Resting => return false,
+            DefragStage::Choosing(emptying) => {
                 if emptying.advance().is_some() {
                     let left = (around.in_care)().into_iter().map(|id| (id, 0)).collect();
-                    self.stage = Stage::Walking(left);
+                    self.stage = DefragStage::Walking(left);
                 }
             }
-            Stage::Walking(left) => {
+            DefragStage::Walking(left) => {
                 let Some((id, db)) = left.pop_front() else { return false };
                 let unfinished = thread.visit(id, |tx| {
                     let dbs = &mut tx.hold.shard_mut(id).dbs;
@@ -352,7 +354,7 @@ impl Defrag {
                 }
                 return unfinished.is_some();
             }
-            Stage::Ending(emptying) => {
+            DefragStage::Ending(emptying) => {
                 if emptying.advance().is_some() {
                     *self = Defrag::default();
                 }
@@ -368,7 +370,7 @@ mod tests {
     use crate::tests::Alone;
 
     /// The percentages of the default settings.
-    const SETTINGS: Settings = Settings {
+    const SETTINGS: DefragSettings = DefragSettings {
         is_on: true,
         ignore_bytes: 30 << 20,
         lower_percent: 3,
@@ -406,17 +408,17 @@ mod tests {
         let around =
             Surroundings { clock, settings: SETTINGS, stats: &stats, in_care: &Vec::new, is_busy: false };
         let left = shards.into_iter().map(|id| (id, 0)).collect();
-        let mut defrag = Defrag { stage: Stage::Walking(left), ..Defrag::default() };
+        let mut defrag = Defrag { stage: DefragStage::Walking(left), ..Defrag::default() };
         thread.is_taken = true;
         defrag.work(&around, Some(Random::new(1)), &mut thread);
         assert!(
-            matches!(&defrag.stage, Stage::Walking(left) if left.len() == 8),
+            matches!(&defrag.stage, DefragStage::Walking(left) if left.len() == 8),
             "taken shards are left for later"
         );
         thread.is_taken = false;
         let slice_count = (2..).find(|seed| {
             defrag.work(&around, Some(Random::new(*seed)), &mut thread);
-            matches!(defrag.stage, Stage::Resting)
+            matches!(defrag.stage, DefragStage::Resting)
         });
         assert!(slice_count > Some(8), "slices are short");
         assert!(stats.defrag_hits.get() > 0 && stats.defrag_misses.get() > 0);

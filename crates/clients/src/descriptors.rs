@@ -1,6 +1,6 @@
 //! Makes sure that there are file descriptors for `maxclients` clients.
 
-use config::Value;
+use config::SettingValue;
 use config::{MAXCLIENTS, Settings};
 use process::processors::ThreadCount;
 
@@ -16,7 +16,7 @@ pub fn lower_maxclients(settings: &Settings) {
     let wanted = settings.number(MAXCLIENTS) as u64;
     if let Err(possible) = make_room(settings, wanted) {
         tracing::warn!("maxclients is {possible} rather than {wanted}: the system allows no more open files");
-        settings.force(MAXCLIENTS, &Value { number: possible as i64, text: possible.to_string() });
+        settings.force(MAXCLIENTS, &SettingValue { number: possible as i64, text: possible.to_string() });
     }
 }
 

@@ -48,7 +48,7 @@ pub fn kinds(listeners: &Listening) -> Vec<&'static str> {
 
 /// An address to listen on.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Place {
+struct ListenAddress {
     entrance: Entrance,
     /// As in `bind`, with a `-` if it may be unavailable.
     address: String,
@@ -57,7 +57,7 @@ struct Place {
 
 /// The TCP addresses on which the server listens; `None` in a simulation, which has no sockets.
 #[derive(Debug, Default)]
-pub struct Listeners(Mutex<Option<Vec<(Place, Stop)>>>);
+pub struct Listeners(Mutex<Option<Vec<(ListenAddress, Stop)>>>);
 
 /// Binds an address.
 type Bind = fn(&str, u16, i32) -> Result<Listener, proactor::Error>;
@@ -91,8 +91,8 @@ impl Listeners {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = known.as_mut() else { return (Vec::new(), Err(Error::NowhereToListen)) };
         let wanted = places(settings);
-        let is_known = |place: &&Place| known.iter().any(|(open, _)| open == *place);
-        let new: Vec<Place> = wanted.iter().filter(|place| !is_known(place)).cloned().collect();
+        let is_known = |place: &&ListenAddress| known.iter().any(|(open, _)| open == *place);
+        let new: Vec<ListenAddress> = wanted.iter().filter(|place| !is_known(place)).cloned().collect();
         let (mut now, old): (Vec<_>, Vec<_>) =
             std::mem::take(known).into_iter().partition(|(place, _)| wanted.contains(place));
         let mut bound = bind_all(&new, settings, proactor::listen_tcp_at_once);
@@ -105,7 +105,7 @@ impl Listeners {
         let (opened, outcome) = match bound {
             Ok(opened) => (opened, Ok(())),
             Err(error) => {
-                let places: Vec<Place> = old.into_iter().map(|(place, _)| place).collect();
+                let places: Vec<ListenAddress> = old.into_iter().map(|(place, _)| place).collect();
                 let opened = bind_all(&places, settings, proactor::listen_tcp).unwrap_or_else(|error| {
                     tracing::error!("cannot listen on the previous addresses again: {error}");
                     Default::default()
@@ -121,7 +121,7 @@ impl Listeners {
 }
 
 /// The TCP addresses of the settings.
-fn places(settings: &Settings) -> Vec<Place> {
+fn places(settings: &Settings) -> Vec<ListenAddress> {
     let addresses = settings.text(BIND);
     let memcached_secured = settings.is_on(MEMCACHED_TLS);
     let ports = [
@@ -134,7 +134,7 @@ fn places(settings: &Settings) -> Vec<Place> {
     });
     let used = ports.into_iter().filter(|(_, port)| *port != 0);
     used.flat_map(|(entrance, port)| {
-        let place = move |address: &str| Place { entrance, address: address.to_owned(), port };
+        let place = move |address: &str| ListenAddress { entrance, address: address.to_owned(), port };
         addresses.split_whitespace().map(place).collect::<Vec<_>>()
     })
     .collect()
@@ -142,10 +142,10 @@ fn places(settings: &Settings) -> Vec<Place> {
 
 /// Listens on all of `places`, or on none if one fails.
 fn bind_all(
-    places: &[Place],
+    places: &[ListenAddress],
     settings: &Settings,
     bind: Bind,
-) -> Result<(Vec<(Place, Stop)>, Listening), Error> {
+) -> Result<(Vec<(ListenAddress, Stop)>, Listening), Error> {
     let backlog = settings.number(TCP_BACKLOG) as i32;
     let (mut noted, mut listeners) = (Vec::new(), Vec::new());
     for place in places {

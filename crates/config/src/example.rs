@@ -2,8 +2,8 @@
 
 use crate::consequence::Consequence;
 use crate::foreign::Foreign;
-use crate::kind::{Read, SettingKind, Special, Value};
-use crate::setting::{Change, Id, Setting};
+use crate::kind::{Read, SettingKind, SettingValue, Special};
+use crate::setting::{Changeable, Id, Setting};
 use crate::table::Table;
 
 pub(crate) const PORT: Id = Id::new(0);
@@ -17,10 +17,10 @@ pub(crate) const COUNT: usize = 9;
 
 const NUMBER: SettingKind = SettingKind::Integer { min: 0, max: 99_999 };
 
-fn sums(words: &[&str], current: &str) -> Result<Value, String> {
+fn sums(words: &[&str], current: &str) -> Result<SettingValue, String> {
     match words.iter().find(|word| word.parse::<u32>().is_err()) {
         Some(word) => Err(format!("{word} is no number")),
-        None => Ok(Value::text(format!("{current} {}", words.join(" ")).trim().to_owned())),
+        None => Ok(SettingValue::text(format!("{current} {}", words.join(" ")).trim().to_owned())),
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) static TABLE: Table = Table {
             name: "proactor-threads",
             kind: NUMBER,
             default: "0",
-            change: Change::AtStart,
+            change: Changeable::AtStart,
             doc: "Threads",
             ..Setting::of("Process")
         },
@@ -73,7 +73,12 @@ pub(crate) static TABLE: Table = Table {
             doc: "When to save",
             ..Setting::of("Process")
         },
-        Setting { name: "dir", change: Change::Protected, doc: "Where to save", ..Setting::of("Process") },
+        Setting {
+            name: "dir",
+            change: Changeable::Protected,
+            doc: "Where to save",
+            ..Setting::of("Process")
+        },
         Setting {
             name: "pin",
             kind: SettingKind::Switch,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::kind::SettingKind;
-use crate::setting::{Change, Setting};
+use crate::setting::{Changeable, Setting};
 use crate::table::Table;
 
 /// The column in which explanations begin.
@@ -35,9 +35,9 @@ impl Table {
                 let value = argument(setting).replace('|', "\\|");
                 let alias = setting.alias.map(|alias| format!(" (`{alias}`)")).unwrap_or_default();
                 let change = match setting.change {
-                    Change::Anytime => "",
-                    Change::Protected => "*protected*",
-                    Change::AtStart => "*start*",
+                    Changeable::Anytime => "",
+                    Changeable::Protected => "*protected*",
+                    Changeable::AtStart => "*start*",
                 };
                 let _ = writeln!(
                     text,

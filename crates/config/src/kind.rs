@@ -58,14 +58,14 @@ pub struct Special {
 #[derive(Debug)]
 pub enum Read {
     /// One word.
-    Word(fn(&str) -> Result<Value, String>),
+    Word(fn(&str) -> Result<SettingValue, String>),
     /// Several words, which a line has without quotes. The second argument is the text that they add to or change.
-    Words(fn(&[&str], &str) -> Result<Value, String>),
+    Words(fn(&[&str], &str) -> Result<SettingValue, String>),
 }
 
 /// The value of a setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Value {
+pub struct SettingValue {
     /// The number that the hot path reads; see the head of this file.
     pub number: i64,
     /// The canonical text.
@@ -77,28 +77,28 @@ impl SettingKind {
     ///
     /// # Errors
     /// Why the words are invalid, in Redis' words.
-    pub fn parse(self, words: &[&str], current: &str) -> Result<Value, String> {
+    pub fn parse(self, words: &[&str], current: &str) -> Result<SettingValue, String> {
         // CONFIG SET passes all words in one, without quotes, and the stored text has no quotes either.
         let several = || -> Vec<&str> { words.iter().flat_map(|word| word.split_whitespace()).collect() };
         match (self, words) {
-            (SettingKind::Words, _) => Ok(Value::text(several().join(" "))),
+            (SettingKind::Words, _) => Ok(SettingValue::text(several().join(" "))),
             (SettingKind::Special(Special { read: Read::Words(read), .. }), _) => read(&several(), current),
             (_, [word]) => self.parse_word(word),
             _ => Err("wrong number of arguments".to_owned()),
         }
     }
 
-    fn parse_word(self, word: &str) -> Result<Value, String> {
+    fn parse_word(self, word: &str) -> Result<SettingValue, String> {
         match self {
             SettingKind::Bool | SettingKind::Switch => match word.to_ascii_lowercase().as_str() {
-                "yes" => Ok(Value { number: 1, text: "yes".to_owned() }),
-                "no" => Ok(Value { number: 0, text: "no".to_owned() }),
+                "yes" => Ok(SettingValue { number: 1, text: "yes".to_owned() }),
+                "no" => Ok(SettingValue { number: 0, text: "no".to_owned() }),
                 _ => Err("argument must be 'yes' or 'no'".to_owned()),
             },
             SettingKind::Integer { min, max } => {
                 let number = ds::num::parse_i64(word.as_bytes())
                     .ok_or("argument couldn't be parsed into an integer")?;
-                Value::within(number, min, max)
+                SettingValue::within(number, min, max)
             }
             SettingKind::Octal => {
                 let number = i64::from_str_radix(word, 8)
@@ -106,22 +106,22 @@ impl SettingKind {
                 if !(0..=0o777).contains(&number) {
                     return Err("argument must be between 0 and 777 inclusive".to_owned());
                 }
-                Ok(Value { number, text: format!("{number:o}") })
+                Ok(SettingValue { number, text: format!("{number:o}") })
             }
             SettingKind::Memory { min, max } => {
-                Value::within(memory_bytes(word).ok_or("argument must be a memory value")?, min, max)
+                SettingValue::within(memory_bytes(word).ok_or("argument must be a memory value")?, min, max)
             }
             SettingKind::MemoryOrPercent => memory_or_percent(word),
             SettingKind::Choice(choices) => {
                 let found = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
-                found.map(|&(name, number)| Value { number, text: name.to_owned() }).ok_or_else(|| {
+                found.map(|&(name, number)| SettingValue { number, text: name.to_owned() }).ok_or_else(|| {
                     let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
                     format!("argument(s) must be one of the following: {}", names.join(", "))
                 })
             }
             SettingKind::Special(Special { read: Read::Word(read), .. }) => read(word),
             SettingKind::Special(Special { read: Read::Words(read), .. }) => read(&[word], ""),
-            SettingKind::Text | SettingKind::Words => Ok(Value::text(word.to_owned())),
+            SettingKind::Text | SettingKind::Words => Ok(SettingValue::text(word.to_owned())),
         }
     }
 
@@ -176,28 +176,28 @@ impl SettingKind {
     }
 }
 
-impl Value {
+impl SettingValue {
     /// A text. Its number is its length in bytes: 0 only if it is empty.
-    pub fn text(text: String) -> Value {
-        Value { number: text.len() as i64, text }
+    pub fn text(text: String) -> SettingValue {
+        SettingValue { number: text.len() as i64, text }
     }
 
-    fn within(number: i64, min: i64, max: i64) -> Result<Value, String> {
+    fn within(number: i64, min: i64, max: i64) -> Result<SettingValue, String> {
         if (min..=max).contains(&number) {
-            Ok(Value { number, text: number.to_string() })
+            Ok(SettingValue { number, text: number.to_string() })
         } else {
             Err(format!("argument must be between {min} and {max} inclusive"))
         }
     }
 }
 
-fn memory_or_percent(word: &str) -> Result<Value, String> {
+fn memory_or_percent(word: &str) -> Result<SettingValue, String> {
     if let Some(bytes) = memory_bytes(word) {
-        return Value::within(bytes, 0, i64::MAX);
+        return SettingValue::within(bytes, 0, i64::MAX);
     }
     let percent = word.strip_suffix('%').and_then(|number| ds::num::parse_i64(number.as_bytes()));
     match percent {
-        Some(percent @ 0..=100) => Ok(Value { number: -percent, text: format!("{percent}%") }),
+        Some(percent @ 0..=100) => Ok(SettingValue { number: -percent, text: format!("{percent}%") }),
         Some(101..) => Err("percentage argument must be less or equal to 100".to_owned()),
         Some(..0) | None => Err("argument must be a memory or percent value".to_owned()),
     }
@@ -265,7 +265,7 @@ mod tests {
         for (word, text, number) in
             [("1kb", "1024", 1024), ("0", "0", 0), ("5%", "5%", -5), ("100%", "100%", -100)]
         {
-            let value = Value { number, text: text.to_owned() };
+            let value = SettingValue { number, text: text.to_owned() };
             assert_eq!(kind.parse(&[word], ""), Ok(value));
         }
         check(kind, "101%", Err("percentage argument must be less or equal to 100"));
@@ -291,11 +291,13 @@ mod tests {
 
     #[test]
     fn special_kinds_are_read_by_their_owner() {
-        fn sum(words: &[&str], current: &str) -> Result<Value, String> {
+        fn sum(words: &[&str], current: &str) -> Result<SettingValue, String> {
             let number = words
                 .iter()
                 .try_fold(current.len() as i64, |sum, word| Some(sum + word.parse::<i64>().ok()?));
-            number.map(|number| Value { number, text: words.join("+") }).ok_or_else(|| "no sum".to_owned())
+            number
+                .map(|number| SettingValue { number, text: words.join("+") })
+                .ok_or_else(|| "no sum".to_owned())
         }
         const SUM: SettingKind = SettingKind::Special(&Special {
             placeholder: "numbers",

@@ -16,7 +16,7 @@ impl Id {
 
 /// When a setting may change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum Changeable {
     /// At any time, with `CONFIG SET`.
     Anytime,
     /// Only by clients that the table's owner trusts, because it says where files are written.
@@ -39,7 +39,7 @@ pub struct Setting {
     /// The default.
     pub default: &'static str,
     /// When it may change.
-    pub change: Change,
+    pub change: Changeable,
     /// The consequence of a change; `None`: the value is read where it is needed, so nothing has to be done.
     pub effect: Option<Consequence>,
     /// The heading in the help.
@@ -62,7 +62,7 @@ impl Setting {
             kind: SettingKind::Text,
             unit: "",
             default: "",
-            change: Change::Anytime,
+            change: Changeable::Anytime,
             effect: None,
             group,
             doc: "",

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, shown};
 use crate::foreign::Foreign;
-use crate::kind::Value;
+use crate::kind::SettingValue;
 use crate::setting::{Id, Setting};
 
 /// All settings of a program.
@@ -112,7 +112,7 @@ impl Table {
 
 impl Setting {
     /// The default.
-    pub(crate) fn default_value(&self) -> Value {
+    pub(crate) fn default_value(&self) -> SettingValue {
         self.kind.parse(&[self.default], "").unwrap_or_else(|why| {
             unreachable!("the default of {} is not valid: {why}", self.name);
         })

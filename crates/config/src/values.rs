@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::Refusal;
-use crate::kind::Value;
-use crate::setting::{Change, Id};
+use crate::kind::SettingValue;
+use crate::setting::{Changeable, Id};
 use crate::table::Table;
 
 /// The values of all settings of a table. `COUNT`: the number of settings with an effect.
@@ -33,7 +33,7 @@ pub struct Values<const COUNT: usize> {
 
 /// A change by `CONFIG SET`: each setting with its values before and after.
 #[derive(Debug)]
-pub struct Changed(Vec<(Id, Value, Value)>);
+pub struct Changed(Vec<(Id, SettingValue, SettingValue)>);
 
 impl Changed {
     /// The settings that were changed, in the order of the command.
@@ -49,7 +49,7 @@ impl<const COUNT: usize> Values<COUNT> {
     /// If the table does not have `COUNT` settings with an effect, or a default is invalid.
     pub fn new(table: &'static Table) -> Self {
         assert_eq!(table.settings.len(), COUNT, "each number has its place");
-        let values: Vec<Value> = table.all().map(|(_, setting)| setting.default_value()).collect();
+        let values: Vec<SettingValue> = table.all().map(|(_, setting)| setting.default_value()).collect();
         Values {
             table,
             numbers: std::array::from_fn(|index| AtomicI64::new(values[index].number)),
@@ -58,7 +58,7 @@ impl<const COUNT: usize> Values<COUNT> {
         }
     }
 
-    /// The number of a setting; see [`Value`].
+    /// The number of a setting; see [`SettingValue`].
     #[inline]
     pub fn number(&self, id: Id) -> i64 {
         self.numbers[id.0].load(Ordering::Relaxed)
@@ -94,7 +94,7 @@ impl<const COUNT: usize> Values<COUNT> {
         self.texts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn store(&self, texts: &mut [Arc<str>], id: Id, value: &Value) {
+    pub(crate) fn store(&self, texts: &mut [Arc<str>], id: Id, value: &SettingValue) {
         texts[id.0] = value.text.as_str().into();
         if let Some(number) = self.numbers.get(id.0) {
             number.store(value.number, Ordering::Relaxed);
@@ -102,7 +102,7 @@ impl<const COUNT: usize> Values<COUNT> {
     }
 
     /// Sets a value that the system requires, without any check.
-    pub fn force(&self, id: Id, value: &Value) {
+    pub fn force(&self, id: Id, value: &SettingValue) {
         self.store(&mut self.lock(), id, value);
     }
 
@@ -116,12 +116,12 @@ impl<const COUNT: usize> Values<COUNT> {
         for (name, _) in pairs {
             let id = self.table.find(name).ok_or_else(|| Refusal::Unknown((*name).to_owned()))?;
             let setting = self.table.setting(id);
-            let is_protected = setting.change == Change::Protected && !may_protected;
+            let is_protected = setting.change == Changeable::Protected && !may_protected;
             let why = match setting.change {
-                Change::AtStart => "can't set immutable config",
-                Change::Protected if is_protected => "can't set protected config",
-                Change::Anytime | Change::Protected if ids.contains(&id) => "duplicate parameter",
-                Change::Anytime | Change::Protected => {
+                Changeable::AtStart => "can't set immutable config",
+                Changeable::Protected if is_protected => "can't set protected config",
+                Changeable::Anytime | Changeable::Protected if ids.contains(&id) => "duplicate parameter",
+                Changeable::Anytime | Changeable::Protected => {
                     ids.push(id);
                     continue;
                 }
@@ -139,7 +139,7 @@ impl<const COUNT: usize> Values<COUNT> {
                 return Err(failed(why.to_owned()));
             }
             let number = self.numbers.get(id.0).map_or(0, |number| number.load(Ordering::Relaxed));
-            changed.push((id, Value { number, text: texts[id.0].to_string() }, value));
+            changed.push((id, SettingValue { number, text: texts[id.0].to_string() }, value));
         }
         for (id, _, value) in &changed {
             self.store(&mut texts, *id, value);

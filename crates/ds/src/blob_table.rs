@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use crate::blob::Blob;
 use crate::compact_table::CompactTable;
 use crate::hashing::ObjectSeed;
-use crate::mover::{Mover, Place, move_box};
+use crate::mover::{Mover, WalkPosition, move_box};
 
 /// A kind of records.
 pub(crate) trait Keyed {
@@ -115,7 +115,7 @@ impl<K: Keyed> BlobTable<K> {
 
     /// Moves its memory from `place` on as long as the mover has time. Returns true at the end, with `place` reset to
     /// the beginning.
-    pub(crate) fn defragment(self: &mut Box<Self>, place: &mut Place, mover: &mut dyn Mover) -> bool {
+    pub(crate) fn defragment(self: &mut Box<Self>, place: &mut WalkPosition, mover: &mut dyn Mover) -> bool {
         move_box(self, mover);
         self.table.defragment(place, mover, &mut Blob::relocate)
     }

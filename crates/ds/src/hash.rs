@@ -10,7 +10,7 @@ use crate::hash_big::Big;
 pub use crate::hash_big::FieldValue;
 use crate::hash_expiry::FieldExpiries;
 use crate::listpack::{Listpack, ListpackRef, push_prefix};
-use crate::mover::{Mover, Place};
+use crate::mover::{Mover, WalkPosition};
 use crate::packed::Packed;
 use crate::random::reduce;
 
@@ -419,7 +419,7 @@ impl Hash {
 
     /// Moves its memory from `place` on as long as the mover has time. Returns true at the end, with `place` reset to
     /// the beginning. The expiries are not moved.
-    pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+    pub fn defragment(&mut self, place: &mut WalkPosition, mover: &mut dyn Mover) -> bool {
         match &mut self.form {
             Form::Small(pack) => pack.relocate(mover),
             Form::Big(big) => return big.defragment(place, mover),

@@ -18,7 +18,7 @@ use crate::blob::Blob;
 use crate::blob_table::{BlobTable, Keyed};
 use crate::dictionary::{Dictionary, Pace, PackingFigures, is_fit, saves_enough, unpacked_len};
 use crate::listpack::{LONG, PREFIX_BYTES_MAX, item_range};
-use crate::mover::{Mover, Place, move_box};
+use crate::mover::{Mover, WalkPosition, move_box};
 
 /// Added to the length of the field if the value is packed.
 const PACKED: u8 = 128;
@@ -233,7 +233,7 @@ impl Big {
     }
 
     /// Moves its memory; see [`BlobTable::defragment`].
-    pub(crate) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+    pub(crate) fn defragment(&mut self, place: &mut WalkPosition, mover: &mut dyn Mover) -> bool {
         if let Some(packing) = &mut self.packing {
             move_box(packing, mover);
             if let Some(dictionary) = &mut packing.dictionary {

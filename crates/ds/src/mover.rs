@@ -1,7 +1,7 @@
 //! Moving memory out of blocks that are to become free: each structure walks over its blocks of memory, asks a
 //! [`Mover`] about each, and replaces those that are to move.
 //!
-//! A large structure does so in slices, and keeps its [`Place`] in between. If it changes meanwhile, the walk may skip
+//! A large structure does so in slices, and keeps its [`WalkPosition`] in between. If it changes meanwhile, the walk may skip
 //! something or visit it twice; nothing worse happens.
 //!
 //! Not here: which blocks are to move; the allocator knows that. Large trees of the standard library are never moved.
@@ -40,7 +40,7 @@ impl Mover for Random {
 
 /// Position at which a walk continues. The structure defines the meaning of the numbers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Place {
+pub struct WalkPosition {
     /// A part of the structure.
     pub part: usize,
     /// A position in the part.

@@ -23,20 +23,20 @@ pub const RULES_MAX: usize = 64;
 pub struct Colocation {
     /// Bitmap of the first bytes of all rules' prefixes.
     first_bytes: [u64; 4],
-    rules: Arc<[Rule]>,
+    rules: Arc<[ColocationRule]>,
 }
 
 /// One colocation rule.
 #[derive(Debug)]
-struct Rule {
+struct ColocationRule {
     /// The prefix of the keys that it matches.
     prefix: Box<[u8]>,
-    part: Part,
+    part: DecidingPart,
 }
 
 /// The part of a key that decides.
 #[derive(Debug)]
-enum Part {
+enum DecidingPart {
     /// The text after the prefix, up to this delimiter.
     Until(Box<[u8]>),
     /// This range of the prefix.
@@ -89,10 +89,10 @@ impl Colocation {
     /// A text that names the first invalid rule and the reason, or says that there are too many.
     pub fn parse<'a>(rules: impl IntoIterator<Item = &'a str>) -> Result<Colocation, String> {
         let mut colocation = Colocation::default();
-        let mut read: Vec<Rule> = Vec::new();
+        let mut read: Vec<ColocationRule> = Vec::new();
         for text in rules {
             let refused = |why: &str| Err(format!("'{text}': {why}"));
-            let rule = match Rule::parse(text) {
+            let rule = match ColocationRule::parse(text) {
                 Ok(rule) => rule,
                 Err(why) => return refused(why),
             };
@@ -127,8 +127,8 @@ impl Colocation {
     }
 }
 
-impl Rule {
-    fn parse(text: &str) -> Result<Rule, &'static str> {
+impl ColocationRule {
+    fn parse(text: &str) -> Result<ColocationRule, &'static str> {
         const SHAPE: &str = "a rule has one part in braces that decides, such as bull:{*}: or {dramatiq}:";
         let (before, rest) = text.split_once('{').ok_or(SHAPE)?;
         let (part, after) = rest.split_once('}').ok_or(SHAPE)?;
@@ -141,10 +141,13 @@ impl Rule {
                 Err("it would fit every key; write how the keys begin in front of {*}")
             }
             "*" if after.is_empty() => Err("write behind {*} where the part ends, such as bull:{*}:"),
-            "*" => Ok(Rule { prefix: before.as_bytes().into(), part: Part::Until(after.as_bytes().into()) }),
-            fixed => Ok(Rule {
+            "*" => Ok(ColocationRule {
+                prefix: before.as_bytes().into(),
+                part: DecidingPart::Until(after.as_bytes().into()),
+            }),
+            fixed => Ok(ColocationRule {
                 prefix: [before, fixed, after].concat().into_bytes().into(),
-                part: Part::Fixed(before.len()..before.len() + fixed.len()),
+                part: DecidingPart::Fixed(before.len()..before.len() + fixed.len()),
             }),
         }
     }
@@ -152,8 +155,8 @@ impl Rule {
     fn part_of<'a>(&self, key: &'a [u8]) -> Option<&'a [u8]> {
         let rest = key.strip_prefix(&*self.prefix)?;
         match &self.part {
-            Part::Fixed(range) => Some(&key[range.clone()]),
-            Part::Until(end) => {
+            DecidingPart::Fixed(range) => Some(&key[range.clone()]),
+            DecidingPart::Until(end) => {
                 // Searching for a single byte needs no preparation.
                 let length = match **end {
                     [byte] => find(byte, rest),
@@ -166,11 +169,11 @@ impl Rule {
     }
 
     /// Whether it matches all keys that `other` matches.
-    fn covers(&self, other: &Rule) -> bool {
+    fn covers(&self, other: &ColocationRule) -> bool {
         let ends_alike = match (&self.part, &other.part) {
-            (Part::Fixed(_), _) => true,
-            (Part::Until(end), Part::Until(other_end)) => end == other_end,
-            (Part::Until(_), Part::Fixed(_)) => false,
+            (DecidingPart::Fixed(_), _) => true,
+            (DecidingPart::Until(end), DecidingPart::Until(other_end)) => end == other_end,
+            (DecidingPart::Until(_), DecidingPart::Fixed(_)) => false,
         };
         ends_alike && other.prefix.starts_with(&self.prefix)
     }

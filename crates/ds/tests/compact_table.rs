@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ds::compact_table::{CompactTable, Sampling};
-use ds::mover::Place;
+use ds::mover::WalkPosition;
 use ds::random::{Random, mix};
 use proptest::prelude::*;
 
@@ -128,7 +128,7 @@ impl Checked {
 
     /// Moves blocks in slices for a whole round. Each block is visited at least once, and its age does not change.
     fn move_some(&mut self, seed: u64) {
-        let (mut mover, mut place, mut seen) = (Random::new(seed), Place::default(), BTreeSet::new());
+        let (mut mover, mut place, mut seen) = (Random::new(seed), WalkPosition::default(), BTreeSet::new());
         let old = &self.old;
         while !self.table.defragment(&mut place, &mut mover, &mut |mut held, mover| {
             if mover.wants(std::ptr::null()) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ds::hash::{CollectionLimits, Hash, HashRef};
-use ds::mover::Place;
+use ds::mover::WalkPosition;
 use ds::random::Random;
 use proptest::prelude::*;
 
@@ -54,7 +54,7 @@ fn apply(hash: &mut Hash, model: &mut Model, step: &Step, limits: &CollectionLim
         Step::SetRange(from, n) => (from..from + n).for_each(|number| set(hash, model, number, 3)),
         Step::RemoveRange(from, n) => (from..from + n).for_each(|number| remove(hash, model, number)),
         Step::Move(seed) => {
-            let (mut mover, mut place) = (Random::new(seed), Place::default());
+            let (mut mover, mut place) = (Random::new(seed), WalkPosition::default());
             while !hash.defragment(&mut place, &mut mover) {}
         }
         Step::FreeSlice => {

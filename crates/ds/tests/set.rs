@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ds::mover::Place;
+use ds::mover::WalkPosition;
 use ds::random::Random;
 use ds::set::{Set, SetLimits, SetRef};
 use proptest::prelude::*;
@@ -61,7 +61,7 @@ fn apply(set: &mut Set, model: &mut Model, step: &Step, limits: &SetLimits) {
             None => assert!(model.is_empty()),
         },
         Step::Move(seed) => {
-            let (mut mover, mut place) = (Random::new(*seed), Place::default());
+            let (mut mover, mut place) = (Random::new(*seed), WalkPosition::default());
             while !set.defragment(&mut place, &mut mover) {}
         }
         Step::FreeSlice => {

@@ -17,16 +17,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::dialect::{self, Dialect, RedisVersion};
-use crate::line::Line;
+use crate::line::CacheLine;
 use crate::slice::SharedSlice;
 
 /// See the head of this file.
 pub struct Backlog {
     kept: Mutex<Kept>,
     /// The position at the end of the stream.
-    end: Line<AtomicU64>,
+    end: CacheLine<AtomicU64>,
     /// For each thread, whether the next slice must wake it.
-    sleepers: Box<[Line<AtomicBool>]>,
+    sleepers: Box<[CacheLine<AtomicBool>]>,
     wake: Box<dyn Fn(usize) + Send + Sync>,
 }
 
@@ -91,8 +91,8 @@ impl Backlog {
     pub fn new(threads: usize, wake: Box<dyn Fn(usize) + Send + Sync>) -> Backlog {
         Backlog {
             kept: Mutex::new(Kept { first: CLOSED, ..Kept::default() }),
-            end: Line::default(),
-            sleepers: (0..threads).map(|_| Line::default()).collect(),
+            end: CacheLine::default(),
+            sleepers: (0..threads).map(|_| CacheLine::default()).collect(),
             wake,
         }
     }

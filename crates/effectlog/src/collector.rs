@@ -159,7 +159,7 @@ impl Collector {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::recorder::{Place, Recorder};
+    use crate::recorder::{RecordPlace, Recorder};
 
     fn log(threads: usize) -> (Arc<Log>, Vec<Recorder>, Collector) {
         let (log, recorders, ends) = Log::new(threads, Box::new(|| 0));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     /// Commits a command that selects database `db`; `after` is the stamp of the shard.
-    fn commit(recorder: &mut Recorder, db: u32, after: u64) -> Place {
+    fn commit(recorder: &mut Recorder, db: u32, after: u64) -> RecordPlace {
         recorder.push(db, &[b"A"]);
         recorder.commit(after).expect("it is on")
     }

@@ -23,7 +23,7 @@ use rtrb::chunks::ChunkError;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::record::{Record, Units};
-use crate::recorder::Place;
+use crate::recorder::RecordPlace;
 use crate::sync::{Receiver, Sender, channel};
 
 /// The sizes of the first and of the largest ring. The largest takes as much as a busy thread commits while the log
@@ -35,7 +35,7 @@ const HEAD_BYTES: usize = 24;
 
 /// A record in the queue.
 struct Queued {
-    place: Place,
+    place: RecordPlace,
     record: Record,
     /// For this value itself: the memory of the record does not count anyway.
     #[expect(dead_code, reason = "that it is there counts")]
@@ -79,7 +79,7 @@ pub(crate) struct LaneStart {
 
 impl LaneStart {
     /// Sends `record`. Its content afterwards is undefined.
-    pub(crate) fn send(&mut self, place: Place, record: &mut Record) {
+    pub(crate) fn send(&mut self, place: RecordPlace, record: &mut Record) {
         let bytes = record.bytes();
         let needed = HEAD_BYTES + bytes.len();
         if let Some(ring) = self.ring_with_room(needed) {
@@ -154,7 +154,7 @@ impl LaneEnd {
 
     /// The place of the next record, as of the last [look](Self::look). If not all records had arrived by then, it may
     /// be wrong.
-    pub(crate) fn next(&self) -> Option<Place> {
+    pub(crate) fn next(&self) -> Option<RecordPlace> {
         let in_ring = self.in_ring.as_ref().map(|head| head.place);
         let in_queue = self.in_queue.as_ref().map(|queued| queued.place);
         in_ring.into_iter().chain(in_queue).min_by_key(|place| place.stamp)
@@ -230,7 +230,7 @@ impl LaneEnd {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Head {
     record_bytes: usize,
-    place: Place,
+    place: RecordPlace,
 }
 
 impl Head {
@@ -245,7 +245,7 @@ impl Head {
 
     fn decode(bytes: &[u8; HEAD_BYTES]) -> Head {
         let word = |number: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * number + byte]));
-        Head { record_bytes: word(0) as usize, place: Place { slice: word(1), stamp: word(2) } }
+        Head { record_bytes: word(0) as usize, place: RecordPlace { slice: word(1), stamp: word(2) } }
     }
 }
 
@@ -286,7 +286,7 @@ mod tests {
                 99 => 2 * RING_BYTES_MAX,
                 other => 1 + (stamp as usize * 7919) % (other as usize * 100 + 1),
             };
-            start.send(Place { slice: stamp / 10, stamp }, &mut record(stamp, bytes));
+            start.send(RecordPlace { slice: stamp / 10, stamp }, &mut record(stamp, bytes));
             sent.push_back((stamp, stamp as u8, bytes));
             let waits = stamp % 500 < 300;
             while !waits && let Some(expected) = sent.pop_front() {
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(size(&start), 0);
         let mut sent = 0;
         for _ in 0..3 {
-            start.send(Place { slice: 1, stamp: sent + 1 }, &mut record(sent + 1, 1));
+            start.send(RecordPlace { slice: 1, stamp: sent + 1 }, &mut record(sent + 1, 1));
             sent += 1;
             assert_eq!(size(&start), RING_BYTES_FIRST);
             start.rest();
@@ -318,7 +318,7 @@ mod tests {
         }
         let all = 40;
         for stamp in sent + 1..=all {
-            start.send(Place { slice: 1, stamp }, &mut record(stamp, RING_BYTES_FIRST / 2));
+            start.send(RecordPlace { slice: 1, stamp }, &mut record(stamp, RING_BYTES_FIRST / 2));
         }
         assert_eq!(size(&start), RING_BYTES_MAX);
         let stamps: Vec<u64> = std::iter::from_fn(|| taken(&mut end)).map(|(stamp, ..)| stamp).collect();
@@ -328,9 +328,9 @@ mod tests {
     #[test]
     fn a_record_that_came_through_the_queue_is_not_overtaken() {
         let (mut start, mut end) = lane();
-        start.send(Place { slice: 1, stamp: 1 }, &mut record(1, 1));
-        start.send(Place { slice: 1, stamp: 2 }, &mut record(2, RING_BYTES_MAX));
-        start.send(Place { slice: 1, stamp: 3 }, &mut record(3, 1));
+        start.send(RecordPlace { slice: 1, stamp: 1 }, &mut record(1, 1));
+        start.send(RecordPlace { slice: 1, stamp: 2 }, &mut record(2, RING_BYTES_MAX));
+        start.send(RecordPlace { slice: 1, stamp: 3 }, &mut record(3, 1));
         let stamps: Vec<u64> = std::iter::from_fn(|| taken(&mut end)).map(|(stamp, ..)| stamp).collect();
         assert_eq!(stamps, [1, 2, 3]);
     }

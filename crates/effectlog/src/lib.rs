@@ -52,7 +52,7 @@ pub use log::{LaneEnds, Log, Ticks, Watch};
 #[cfg(loom)]
 pub use mutant::Mutant;
 pub use record::{Effect, Effects, NO_DB, Record, Unit, Units};
-pub use recorder::{Place, Recorder, Sink};
+pub use recorder::{RecordPlace, Recorder, Sink};
 pub use slice::{SharedSlice, Slice};
 pub use stream::Stream;
 pub use tape::Tape;

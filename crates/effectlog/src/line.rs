@@ -4,13 +4,16 @@
 /// together.
 #[repr(align(128))]
 #[derive(Debug, Default)]
-pub(crate) struct Line<T>(pub(crate) T);
+pub(crate) struct CacheLine<T>(pub(crate) T);
 
 /// The size of two cache lines.
 const LINE_BYTES: usize = 128;
 
-// A `Line` fills its cache lines completely at any address, so no other value can share them.
+// A `CacheLine` fills its cache lines completely at any address, so no other value can share them.
 const _: () = {
-    assert!(align_of::<Line<bool>>() == LINE_BYTES && size_of::<Line<bool>>() == LINE_BYTES);
-    assert!(align_of::<Line<[u64; 17]>>() == LINE_BYTES && size_of::<Line<[u64; 17]>>() == 2 * LINE_BYTES);
+    assert!(align_of::<CacheLine<bool>>() == LINE_BYTES && size_of::<CacheLine<bool>>() == LINE_BYTES);
+    assert!(
+        align_of::<CacheLine<[u64; 17]>>() == LINE_BYTES
+            && size_of::<CacheLine<[u64; 17]>>() == 2 * LINE_BYTES
+    );
 };

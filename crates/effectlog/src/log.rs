@@ -36,10 +36,10 @@ use std::sync::OnceLock;
 
 use crate::boundary::{Boundaries, Boundary, Cut};
 use crate::lane::{LaneEnd, LaneStart, lane};
-use crate::line::Line;
+use crate::line::CacheLine;
 use crate::mutant::{Mistake, Mutant};
 use crate::record::Record;
-use crate::recorder::{Place, Recorder, Sink, Switch};
+use crate::recorder::{RecordPlace, Recorder, Sink, Switch};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering, fence};
 
 /// How often the collector checks a committing thread before it gives up for now: for some hundred nanoseconds, which
@@ -58,9 +58,9 @@ pub type Watch = Box<dyn Fn(&Log) + Send + Sync>;
 /// State that a thread and the collector share beside the records.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    thread: Line<ThreadSide>,
+    thread: CacheLine<ThreadSide>,
     /// How many bytes of records are in slices. Written by the collector.
-    merged_bytes: Line<AtomicU64>,
+    merged_bytes: CacheLine<AtomicU64>,
 }
 
 /// The part that the thread writes.
@@ -75,7 +75,7 @@ struct ThreadSide {
 /// See the head of this file.
 pub struct Log {
     /// The number of the open slice.
-    slice: Line<AtomicU64>,
+    slice: CacheLine<AtomicU64>,
     /// Whether the records have readers. This and the next two change only while one thread holds all shards.
     is_on: AtomicBool,
     /// The log holds copies of another stream, and not the effects of this server's threads.
@@ -119,7 +119,7 @@ impl Log {
 
     fn with_mistake(threads: usize, ticks: Ticks, mistake: Mistake) -> (Arc<Log>, Vec<Recorder>, LaneEnds) {
         let log = Arc::new(Log {
-            slice: Line::default(),
+            slice: CacheLine::default(),
             is_on: AtomicBool::new(false),
             copies: AtomicBool::new(false),
             records: Switch::default(),
@@ -277,7 +277,7 @@ impl Track {
 }
 
 impl Sink for Track {
-    fn publish(&mut self, record: &mut Record, after: u64) -> Place {
+    fn publish(&mut self, record: &mut Record, after: u64) -> RecordPlace {
         let Track { log, thread, .. } = self;
         let (ThreadSide { busy, sent_bytes }, mistake) = (&log.accounts[*thread].thread.0, &log.mistake);
         let met = if mistake.is(Mutant::StampOfItsOwn) { 0 } else { after + 1 };
@@ -290,7 +290,7 @@ impl Sink for Track {
         if !mistake.is(Mutant::NoFenceAtCommit) {
             fence(Ordering::SeqCst);
         }
-        let place = Place { slice: log.slice.0.load(Ordering::Relaxed), stamp };
+        let place = RecordPlace { slice: log.slice.0.load(Ordering::Relaxed), stamp };
         // While busy: a collector that sees pending bytes and no busy thread has the record.
         sent_bytes.store(sent, Ordering::Relaxed);
         if mistake.is(Mutant::SentTooLate) {

@@ -2,7 +2,7 @@
 //!
 //! It records only if it was given a [`Sink`]. Otherwise only [`Recorder::is_on`] is called.
 
-use crate::line::Line;
+use crate::line::CacheLine;
 use crate::record::Record;
 use crate::sync::{Arc, AtomicBool, Ordering};
 
@@ -14,7 +14,7 @@ pub trait Sink: Send {
     /// Receives a complete record. The shards that it changed are still held. `after` is the greatest of their stamps.
     /// The returned place is greater than that of each record that changed these shards before. The content of `record`
     /// afterwards is undefined.
-    fn publish(&mut self, record: &mut Record, after: u64) -> Place;
+    fn publish(&mut self, record: &mut Record, after: u64) -> RecordPlace;
 
     /// Frees memory, because nothing was published for a while.
     fn rest(&mut self) {}
@@ -22,11 +22,11 @@ pub trait Sink: Send {
 
 /// Whether effects are recorded. Every transaction reads this; it changes only while one thread holds all shards. It
 /// has cache lines of its own, so that no thread waits because of other writes.
-pub(crate) type Switch = Arc<Line<AtomicBool>>;
+pub(crate) type Switch = Arc<CacheLine<AtomicBool>>;
 
 /// The place of a record in the order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct RecordPlace {
     /// The slice that contains the record.
     pub slice: u64,
     /// The order within the slice.
@@ -46,7 +46,7 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder that sends its records to `sink`.
     pub fn new(sink: Box<dyn Sink>) -> Self {
-        Recorder::with_switch(sink, Arc::new(Line(AtomicBool::new(true))))
+        Recorder::with_switch(sink, Arc::new(CacheLine(AtomicBool::new(true))))
     }
 
     /// A recorder that records while `switch` is on.
@@ -83,7 +83,7 @@ impl Recorder {
     }
 
     /// Sends the record. Call this before any shard that it changed is left.
-    pub fn commit(&mut self, after: u64) -> Option<Place> {
+    pub fn commit(&mut self, after: u64) -> Option<RecordPlace> {
         self.record.end_unit();
         let sink = self.sink.as_mut().filter(|_| !self.record.is_empty());
         let place = sink.map(|sink| sink.publish(&mut self.record, after));

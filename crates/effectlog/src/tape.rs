@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::record::Record;
-use crate::recorder::{Place, Sink};
+use crate::recorder::{RecordPlace, Sink};
 
 /// A record and its stamp.
 type Stamped = (u64, Record);
@@ -50,12 +50,12 @@ impl Tape {
 }
 
 impl Sink for Track {
-    fn publish(&mut self, record: &mut Record, _after: u64) -> Place {
+    fn publish(&mut self, record: &mut Record, _after: u64) -> RecordPlace {
         // Relaxed: the batons already order those that met.
         let stamp = self.tape.0.last_stamp.fetch_add(1, Ordering::Relaxed);
         locked(&self.records).push((stamp, std::mem::take(record)));
         // Each record is a slice of its own; the first one is 1, as 0 is before all.
-        Place { slice: stamp + 1, stamp }
+        RecordPlace { slice: stamp + 1, stamp }
     }
 }
 

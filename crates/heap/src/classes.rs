@@ -54,9 +54,9 @@ static BYTES: [u16; CLASSES] = {
 
 /// A small size class; its number is below [`CLASSES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Class(u8);
+pub(crate) struct SizeClass(u8);
 
-impl Class {
+impl SizeClass {
     /// Returns the smallest class with room for `bytes`, which must be at most [`SMALL_BYTES_MAX`].
     #[inline]
     pub(crate) fn of(bytes: usize) -> Self {
@@ -69,13 +69,13 @@ impl Class {
         } else {
             BANDS[2].index(bytes)
         };
-        Class(index as u8)
+        SizeClass(index as u8)
     }
 
     /// Returns the class with this number.
     #[inline]
     pub(crate) fn numbered(number: u8) -> Self {
-        Class(number)
+        SizeClass(number)
     }
 
     /// The number that [`Class::numbered`] takes.
@@ -151,12 +151,13 @@ mod tests {
 
     #[test]
     fn every_size_has_the_smallest_class_with_room_for_it() {
-        let sizes: Vec<usize> = (0..CLASSES).map(|number| Class::numbered(number as u8).bytes()).collect();
+        let sizes: Vec<usize> =
+            (0..CLASSES).map(|number| SizeClass::numbered(number as u8).bytes()).collect();
         assert!(sizes.is_sorted() && CLASSES == 256 && sizes.last() == Some(&SMALL_BYTES_MAX));
         for bytes in 0..=SMALL_BYTES_MAX {
             let expected =
                 sizes.iter().position(|size| *size >= bytes).expect("the last one is large enough");
-            assert_eq!(Class::of(bytes).index(), expected, "{bytes}");
+            assert_eq!(SizeClass::of(bytes).index(), expected, "{bytes}");
         }
     }
 

@@ -13,7 +13,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::classes::{CLASSES, Class};
+use crate::classes::{CLASSES, SizeClass};
 use crate::local::Local;
 use crate::owned;
 use crate::region::{Size, Slab};
@@ -38,13 +38,13 @@ struct Slabs {
 
 const NO_SLABS: Slabs = Slabs { by_level: [0; LEVELS], used: 0, level: 0, kept_there: u32::MAX };
 
-fn level(slab: &Slab, class: Class) -> usize {
+fn level(slab: &Slab, class: SizeClass) -> usize {
     let capacity = slab.bytes.load(Relaxed) as usize / class.bytes();
     (slab.used.load(Relaxed) as usize * LEVELS / capacity).min(LEVELS - 1)
 }
 
 /// Index of the slabs of this class and size.
-fn index(class: Class, size: Size) -> usize {
+fn index(class: SizeClass, size: Size) -> usize {
     2 * class.index() + size as usize
 }
 
@@ -139,7 +139,7 @@ impl Emptying {
         }
         local.let_go();
         for (number, slabs) in (0..=u8::MAX).zip(self.classes.chunks_exact_mut(2)) {
-            let class = Class::numbered(number);
+            let class = SizeClass::numbered(number);
             for size in Size::ALL {
                 let capacity = (size.bytes() / class.bytes()) as u64;
                 let room = local
@@ -153,7 +153,7 @@ impl Emptying {
         None
     }
 
-    fn look_at(&mut self, local: &mut Local, slab: &'static Slab, class: Class) {
+    fn look_at(&mut self, local: &mut Local, slab: &'static Slab, class: SizeClass) {
         let level = level(slab, class);
         let mut slabs = self.classes.get_mut(index(class, local.size(slab)));
         if self.is_counting

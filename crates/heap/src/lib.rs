@@ -37,7 +37,7 @@ mod sync;
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
 
-use crate::classes::{Class, LargeClass, SMALL_BYTES_MAX};
+use crate::classes::{LargeClass, SMALL_BYTES_MAX, SizeClass};
 use crate::count::count;
 pub use crate::count::{Gauge, allocated_bytes, at_once, counted_bytes};
 pub use crate::emptying::Emptying;
@@ -75,15 +75,15 @@ pub fn slab_bytes() -> (u64, u64) {
 
 /// Size class for this layout; `None` if it is not a small block.
 #[inline]
-fn class_of(layout: Layout) -> Option<Class> {
+fn class_of(layout: Layout) -> Option<SizeClass> {
     (layout.size() <= SMALL_BYTES_MAX && layout.align() <= SMALL_ALIGN).then(|| fitting(layout))
 }
 
 /// Size class for the layout of a small block. Slabs are aligned, so a block is aligned to any power of two (up to the
 /// slab's) that divides its size.
 #[inline]
-fn fitting(layout: Layout) -> Class {
-    Class::of(layout.pad_to_align().size())
+fn fitting(layout: Layout) -> SizeClass {
+    SizeClass::of(layout.pad_to_align().size())
 }
 
 /// Size class of large blocks for this layout; `None` if it is not a large block.

@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 
 use crate::chunks;
-use crate::classes::{CLASSES, Class, LargeClass};
+use crate::classes::{CLASSES, LargeClass, SizeClass};
 use crate::free::Free;
 use crate::large::Large;
 use crate::mail::{self, HEAPS_MAX, Outbox};
@@ -87,7 +87,7 @@ impl Local {
 
     /// Allocates an uninitialized block of this class; null if the addresses are used up.
     #[inline]
-    pub(crate) fn allocate(&mut self, class: Class) -> *mut u8 {
+    pub(crate) fn allocate(&mut self, class: SizeClass) -> *mut u8 {
         let slab = self.current[class.index()];
         let block = slab.free.load(Relaxed);
         if block.is_null() {
@@ -100,7 +100,7 @@ impl Local {
     }
 
     /// Slow path of `allocate`: the current slab has no freed block, so the next fresh one is taken.
-    fn allocate_fresh(&mut self, class: Class) -> *mut u8 {
+    fn allocate_fresh(&mut self, class: SizeClass) -> *mut u8 {
         let slab = self.current[class.index()];
         let at = slab.fresh_at.load(Relaxed) as usize;
         if at + class.bytes() > slab.bytes.load(Relaxed) as usize {
@@ -115,13 +115,13 @@ impl Local {
     /// Slow path of `allocate`: the current slab is full.
     #[cold]
     #[inline(never)]
-    fn allocate_in_another(&mut self, class: Class) -> *mut u8 {
+    fn allocate_in_another(&mut self, class: SizeClass) -> *mut u8 {
         if self.change_slab(class) || self.take_slab(class) { self.allocate(class) } else { ptr::null_mut() }
     }
 
     /// Replaces the full current slab with another one of its class that has room. Returns false if there is none.
     #[cold]
-    fn change_slab(&mut self, class: Class) -> bool {
+    fn change_slab(&mut self, class: SizeClass) -> bool {
         self.sort_arrived();
         if !self.current[class.index()].free.load(Relaxed).is_null() {
             return true;
@@ -136,7 +136,7 @@ impl Local {
     }
 
     /// Replaces the full current slab with one without blocks. Returns false if there is none.
-    fn take_slab(&mut self, class: Class) -> bool {
+    fn take_slab(&mut self, class: SizeClass) -> bool {
         let Some(number) = self.take_empty(class) else { return false };
         let slab = self.region.slab(number);
         assert!(slab.used.load(Relaxed) == 0, "a slab with blocks is cut anew");
@@ -151,7 +151,7 @@ impl Local {
     }
 
     /// Takes a slab without blocks for this class.
-    fn take_empty(&mut self, class: Class) -> Option<u32> {
+    fn take_empty(&mut self, class: SizeClass) -> Option<u32> {
         let small_count = &mut self.small_count[class.index()];
         if *small_count < SMALL_SLABS_MAX
             && SMALL_SLAB_BYTES % class.bytes() <= SMALL_SLAB_BYTES / SMALL_SLAB_REST_PART
@@ -164,7 +164,7 @@ impl Local {
     }
 
     /// A slab of this class has no blocks any more: it is no longer one of the class.
-    fn note_empty(&mut self, class: Class, number: u32) {
+    fn note_empty(&mut self, class: SizeClass, number: u32) {
         if self.region.size(number) == Size::Small {
             let small_count = &mut self.small_count[class.index()];
             assert!(*small_count > 0, "a small slab leaves a class that has none");
@@ -197,7 +197,7 @@ impl Local {
 
     /// Moves a slab to the right list: it has no blocks any more, or has room again and is in no list.
     fn sort_slab(&mut self, slab: &'static Slab, used: u32) {
-        let class = Class::numbered(slab.class.load(Relaxed));
+        let class = SizeClass::numbered(slab.class.load(Relaxed));
         if ptr::eq(self.current[class.index()], slab) {
             return;
         }
@@ -220,7 +220,7 @@ impl Local {
         empty.count += 1;
     }
 
-    fn list(&mut self, class: Class, number: u32) {
+    fn list(&mut self, class: SizeClass, number: u32) {
         let slab = self.region.slab(number);
         assert!(slab.owner.load(Relaxed) == self.id, "a heap lists its own slabs");
         let next = self.with_room[class.index()];
@@ -233,7 +233,7 @@ impl Local {
         self.with_room[class.index()] = number;
     }
 
-    fn unlist(&mut self, class: Class, number: u32) {
+    fn unlist(&mut self, class: SizeClass, number: u32) {
         let slab = self.region.slab(number);
         slab.place.store(UNLISTED, Relaxed);
         let (previous, next) = (slab.previous.load(Relaxed), slab.next.load(Relaxed));
@@ -259,23 +259,23 @@ impl Local {
 
     /// Returns the slab of this number and its class if this heap owns it, it has blocks, and it is not the current
     /// slab of its class.
-    pub(crate) fn own_slab(&self, number: u32) -> Option<(&'static Slab, Class)> {
+    pub(crate) fn own_slab(&self, number: u32) -> Option<(&'static Slab, SizeClass)> {
         let slab = self.region.slab(number);
         // Only this heap stores its own number there, and replaces it before another heap can get the slab.
         if slab.owner.load(Relaxed) != self.id || slab.used.load(Relaxed) == 0 {
             return None;
         }
-        let class = Class::numbered(slab.class.load(Relaxed));
+        let class = SizeClass::numbered(slab.class.load(Relaxed));
         (!ptr::eq(self.current[class.index()], slab)).then_some((slab, class))
     }
 
     /// The current slab of this class, if there is one.
-    pub(crate) fn current(&self, class: Class) -> Option<&'static Slab> {
+    pub(crate) fn current(&self, class: SizeClass) -> Option<&'static Slab> {
         Some(self.current[class.index()]).filter(|slab| !ptr::eq(*slab, &FULL))
     }
 
     /// Stops or resumes allocating from an [own slab](Self::own_slab). A full slab stays as it is.
-    pub(crate) fn set_emptying(&mut self, slab: &'static Slab, class: Class, is_emptying: bool) {
+    pub(crate) fn set_emptying(&mut self, slab: &'static Slab, class: SizeClass, is_emptying: bool) {
         let number = self.region.number(slab);
         match (slab.place.load(Relaxed), is_emptying) {
             (LISTED, true) => {
@@ -301,7 +301,7 @@ impl Local {
             let current = self.current[index];
             if !ptr::eq(current, &FULL) && current.used.load(Relaxed) == 0 {
                 let number = self.region.number(current);
-                self.note_empty(Class::numbered(index as u8), number);
+                self.note_empty(SizeClass::numbered(index as u8), number);
                 self.region.put_back(number);
                 self.current[index] = &FULL;
             }
@@ -321,7 +321,7 @@ impl Local {
     /// No longer allocates from the current slabs first, so that they can be emptied like the others.
     pub(crate) fn leave_current(&mut self) {
         for index in 0..CLASSES {
-            let (class, current) = (Class::numbered(index as u8), self.current[index]);
+            let (class, current) = (SizeClass::numbered(index as u8), self.current[index]);
             if !ptr::eq(current, &FULL) && current.used.load(Relaxed) > 0 {
                 self.current[index] = &FULL;
                 if has_room(current, class) {
@@ -361,7 +361,7 @@ impl Local {
                 assert!(slab.used.load(Relaxed) > 0, "a heap that was wound up has no slabs without blocks");
                 slab.owner.store(self.id, Relaxed);
                 slab.place.store(UNLISTED, Relaxed);
-                let class = Class::numbered(slab.class.load(Relaxed));
+                let class = SizeClass::numbered(slab.class.load(Relaxed));
                 if self.region.size(number) == Size::Small {
                     self.small_count[class.index()] += 1;
                 }
@@ -441,7 +441,7 @@ impl Local {
 }
 
 /// Whether a slab of this heap and class has room for a block.
-fn has_room(slab: &Slab, class: Class) -> bool {
+fn has_room(slab: &Slab, class: SizeClass) -> bool {
     let has_fresh = slab.fresh_at.load(Relaxed) as usize + class.bytes() <= slab.bytes.load(Relaxed) as usize;
     has_fresh || !slab.free.load(Relaxed).is_null()
 }

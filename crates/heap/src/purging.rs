@@ -17,12 +17,12 @@ pub const ROUND_MS: u64 = general::KEPT_MS;
 /// A round of one thread, done in bounded steps.
 #[derive(Debug, Default)]
 pub struct Round {
-    stage: Stage,
+    stage: PurgeStage,
     with_pool: bool,
 }
 
 #[derive(Debug, Default)]
-enum Stage {
+enum PurgeStage {
     #[default]
     Resting,
     Large,
@@ -34,41 +34,41 @@ enum Stage {
 impl Round {
     /// Starts a round unless one is running. `with_pool`: this thread also maintains the pool.
     pub fn begin(&mut self, with_pool: bool) {
-        if matches!(self.stage, Stage::Resting) {
-            *self = Round { stage: Stage::Large, with_pool };
+        if matches!(self.stage, PurgeStage::Resting) {
+            *self = Round { stage: PurgeStage::Large, with_pool };
         }
     }
 
     /// Whether a round is running.
     pub fn is_on(&self) -> bool {
-        !matches!(self.stage, Stage::Resting)
+        !matches!(self.stage, PurgeStage::Resting)
     }
 
     /// Does a bounded step of the round.
     pub fn advance(&mut self) {
         match &mut self.stage {
-            Stage::Resting => {}
-            Stage::Large => {
+            PurgeStage::Resting => {}
+            PurgeStage::Large => {
                 with_local(Local::let_go_unneeded);
                 if with_local(|local| local.cool_large(false)) != Some(true) {
                     general::collect(false);
-                    let next = || Stage::Inheriting(Inheriting::begin());
-                    self.stage = if self.with_pool { next() } else { Stage::Resting };
+                    let next = || PurgeStage::Inheriting(Inheriting::begin());
+                    self.stage = if self.with_pool { next() } else { PurgeStage::Resting };
                 }
             }
-            Stage::Inheriting(inheriting) => {
+            PurgeStage::Inheriting(inheriting) => {
                 if !inheriting.advance() {
-                    self.stage = Stage::Cooling;
+                    self.stage = PurgeStage::Cooling;
                 }
             }
-            Stage::Cooling => {
+            PurgeStage::Cooling => {
                 if !region::get().is_some_and(|region| region.cool_some()) {
-                    self.stage = Stage::Aging;
+                    self.stage = PurgeStage::Aging;
                 }
             }
-            Stage::Aging => {
+            PurgeStage::Aging => {
                 if !region::get().is_some_and(|region| region.age_some()) {
-                    self.stage = Stage::Resting;
+                    self.stage = PurgeStage::Resting;
                 }
             }
         }

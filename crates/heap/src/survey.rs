@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::classes::{CLASSES, Class};
+use crate::classes::{CLASSES, SizeClass};
 use crate::region::{self, NOBODY, Size};
 
 /// The blocks of one size, and their slabs.
@@ -47,7 +47,7 @@ pub fn survey() -> (Vec<SizeUse>, u64) {
         if owner != NOBODY && blocks == 0 {
             empty_bytes += size.bytes() as u64;
         } else if owner != NOBODY {
-            let class = Class::numbered(slab.class.load(Relaxed));
+            let class = SizeClass::numbered(slab.class.load(Relaxed));
             let of_class = &mut sizes[class.index()];
             of_class.block_bytes = class.bytes();
             of_class.blocks += u64::from(blocks);

@@ -6,7 +6,7 @@
 //! their answer. So silent, slow or unresponsive strangers keep no other client out, however many they are. The new
 //! connection is refused only if all connections are busy.
 //!
-//! Invariant: a connection is counted from [`Connections::admit`] until its [`Place`] is dropped or it is closed in
+//! Invariant: a connection is counted from [`Connections::admit`] until its [`ConnectionPlace`] is dropped or it is closed in
 //! favour of another.
 
 use std::cell::{Cell, RefCell};
@@ -42,7 +42,7 @@ pub(crate) struct Connection {
 }
 
 /// A connection's place among all connections, until it is dropped.
-pub(crate) struct Place {
+pub(crate) struct ConnectionPlace {
     connections: Rc<Connections>,
     number: u64,
     pub(crate) connection: Rc<Connection>,
@@ -55,7 +55,7 @@ impl Connections {
     }
 
     /// Gives a new connection a place. If there are `count_max`, another one must end; `None`: all of them are busy.
-    pub(crate) fn admit(self: &Rc<Self>, count_max: usize, now: Instant) -> Option<Place> {
+    pub(crate) fn admit(self: &Rc<Self>, count_max: usize, now: Instant) -> Option<ConnectionPlace> {
         while self.count() >= count_max {
             self.displace(now)?;
         }
@@ -63,7 +63,7 @@ impl Connections {
         let connection = Rc::new(Connection::default());
         connection.waits_since.set(number);
         self.open.borrow_mut().insert(number, connection.clone());
-        Some(Place { connections: self.clone(), number, connection })
+        Some(ConnectionPlace { connections: self.clone(), number, connection })
     }
 
     fn note_event(&self) -> u64 {
@@ -111,7 +111,7 @@ impl Connection {
     }
 }
 
-impl Place {
+impl ConnectionPlace {
     /// A request has arrived.
     pub(crate) fn note_request(&self) {
         self.connection.has_asked.set(true);
@@ -125,7 +125,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         self.connections.open.borrow_mut().remove(&self.number);
     }
@@ -140,7 +140,7 @@ mod tests {
         let connections = Rc::new(Connections::default());
         let now = Instant::now();
         let admit = || connections.admit(3, now);
-        let is_open = |place: &Place| connections.open.borrow().contains_key(&place.number);
+        let is_open = |place: &ConnectionPlace| connections.open.borrow().contains_key(&place.number);
         let [kept, busy, silent] = [admit(), admit(), admit()].map(|place| place.expect("there is room"));
         kept.note_request();
         kept.note_answer();

@@ -14,7 +14,7 @@ use hyper::header::{self, HeaderMap, HeaderName};
 use crate::json::from_base64;
 use crate::messenger::Messenger;
 use crate::reply::Refusal;
-use crate::state::State;
+use crate::state::HttpState;
 
 /// Says which site a request comes from. Browsers send it, and a page cannot forge it.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -54,11 +54,11 @@ impl Visitor {
     }
 
     /// Whether the user may run this command without keys.
-    pub(crate) fn may(&self, state: &State, args: &[&str]) -> bool {
+    pub(crate) fn may(&self, state: &HttpState, args: &[&str]) -> bool {
         self.lack(state, args).is_none()
     }
 
-    fn lack(&self, state: &State, args: &[&str]) -> Option<Lack> {
+    fn lack(&self, state: &HttpState, args: &[&str]) -> Option<Lack> {
         let facts = state.source.facts();
         let table = facts.table();
         let command = table.declared_full(args.join("|").as_bytes());
@@ -69,7 +69,7 @@ impl Visitor {
 
     /// Checks that the user may run the command with this information. If not, runs it as that user: its refusal is
     /// counted and logged like any other.
-    pub(crate) async fn need(&self, state: &State, args: &[&str]) -> Result<(), Refusal> {
+    pub(crate) async fn need(&self, state: &HttpState, args: &[&str]) -> Result<(), Refusal> {
         if self.may(state, args) {
             return Ok(());
         }
@@ -129,14 +129,18 @@ pub(crate) fn check_command(headers: &HeaderMap, token: &str) -> Result<(), Refu
 
 /// The access of a peer that sends no password: it is the user of its certificate, if the settings say so, or the
 /// default user.
-fn access_of(state: &State, peer: &Peer) -> Access {
+fn access_of(state: &HttpState, peer: &Peer) -> Access {
     let users = state.source.users();
     let name = peer.common_name.as_ref().filter(|_| state.source.settings().is_on(TLS_AUTH_CLIENTS_USER));
     name.and_then(|name| users.vouch_for(name.as_bytes())).unwrap_or_else(|| users.access())
 }
 
 /// Finds out who sent the request, and whether that user is accepted.
-pub(crate) async fn identify(state: &State, from: &Peer, headers: &HeaderMap) -> Result<Visitor, Refusal> {
+pub(crate) async fn identify(
+    state: &HttpState,
+    from: &Peer,
+    headers: &HeaderMap,
+) -> Result<Visitor, Refusal> {
     let users = state.source.users();
     let peer = from.address;
     let is_protected = state.source.settings().is_protected() && users.takes_any_password();
@@ -217,7 +221,7 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// The host names that requests may use, from the setting.
-pub(crate) fn allowed_hosts(state: &State) -> std::sync::Arc<str> {
+pub(crate) fn allowed_hosts(state: &HttpState) -> std::sync::Arc<str> {
     state.source.settings().text(HTTP_HOSTS)
 }
 

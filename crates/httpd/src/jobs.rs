@@ -10,7 +10,7 @@ use crate::json::base64;
 use crate::query::Query;
 use crate::reply::{self, Answer, Refusal};
 use crate::run_command::{queue, reply_to};
-use crate::state::State;
+use crate::state::HttpState;
 
 /// The most jobs in one answer.
 const JOBS_MAX: u64 = 200;
@@ -22,7 +22,7 @@ const PAYLOAD_BYTES_MAX: usize = 20_000;
 const TEXT_BYTES_MAX: usize = 1024;
 
 /// Some jobs of the queue in the query, or its schedules: `state` says which.
-pub(crate) async fn answer(state: &State, visitor: &Visitor, query: &Query) -> Result<Answer, Refusal> {
+pub(crate) async fn answer(state: &HttpState, visitor: &Visitor, query: &Query) -> Result<Answer, Refusal> {
     let (db, key) = queue(query)?;
     let count = query.number("count", 20).filter(|count| *count > 0);
     let count = count.ok_or_else(|| Refusal::bad("count is not a number"))?.min(JOBS_MAX);
@@ -41,7 +41,7 @@ pub(crate) async fn answer(state: &State, visitor: &Visitor, query: &Query) -> R
 
 /// The reply of JOB.LIST; with fewer jobs if they are very long.
 async fn list(
-    state: &State,
+    state: &HttpState,
     visitor: &Visitor,
     (db, key): (u64, Vec<u8>),
     name: &str,

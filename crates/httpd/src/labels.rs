@@ -22,7 +22,7 @@ type Key = (Box<[u8]>, u32);
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct Labels {
-    places: HashMap<Key, Place>,
+    places: HashMap<Key, RankedQueue>,
     other: Sum,
     /// The counters of the queues without a place, at the last scrape.
     before: Sum,
@@ -30,7 +30,7 @@ pub(crate) struct Labels {
 
 /// The place of a queue.
 #[derive(Debug)]
-struct Place {
+struct RankedQueue {
     traffic: u64,
     /// When the queue last had elements or traffic.
     active_ms: u64,
@@ -59,7 +59,7 @@ impl Labels {
         for row in rows {
             match self.places.get_mut(&key(row)) {
                 Some(place) if row.depth > 0 || place.traffic != traffic(row) => {
-                    *place = Place { traffic: traffic(row), active_ms: now_ms };
+                    *place = RankedQueue { traffic: traffic(row), active_ms: now_ms };
                 }
                 Some(_) => {}
                 None => newcomers.push(row),
@@ -72,7 +72,7 @@ impl Labels {
         });
         self.make_room(rows, newcomers.len(), places_max, now_ms);
         for row in newcomers.into_iter().take(places_max.saturating_sub(self.places.len())) {
-            self.places.insert(key(row), Place { traffic: traffic(row), active_ms: now_ms });
+            self.places.insert(key(row), RankedQueue { traffic: traffic(row), active_ms: now_ms });
         }
         let (mut labelled, rest): (Vec<&Row>, Vec<&Row>) =
             rows.iter().partition(|row| self.places.contains_key(&key(row)));

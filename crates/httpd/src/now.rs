@@ -16,7 +16,7 @@ use crate::json::of_reply;
 use crate::key_samples::{KeySample, Seen};
 use crate::messenger::Messenger;
 use crate::reply::{self, Answer, Refusal};
-use crate::state::State;
+use crate::state::HttpState;
 
 /// How many slow commands are shown.
 const SLOW_MAX: usize = 20;
@@ -28,7 +28,7 @@ const SLICE_PAUSE: Duration = Duration::from_secs(1);
 const BLOCKED_MAX: usize = 100;
 
 /// The answer to `/api/now`.
-pub(crate) async fn answer(state: &State, visitor: &Visitor) -> Result<Answer, Refusal> {
+pub(crate) async fn answer(state: &HttpState, visitor: &Visitor) -> Result<Answer, Refusal> {
     let mut messenger = Messenger::open(state.source, visitor)?;
     let count = SLOW_MAX.to_string();
     let slow = messenger.call_first(&[b"SLOWLOG", b"GET", count.as_bytes()]).await?;
@@ -61,7 +61,7 @@ pub(crate) async fn answer(state: &State, visitor: &Visitor) -> Result<Answer, R
 
 /// Samples the next keys, unless that was done shortly before.
 async fn look_at_keys(
-    state: &State,
+    state: &HttpState,
     visitor: &Visitor,
     messenger: &mut Messenger,
     has_frequencies: bool,
@@ -140,7 +140,7 @@ fn texts(value: &Value) -> Json {
 }
 
 /// Queues with waiting clients, those with the most first.
-fn blocked(state: &State) -> Json {
+fn blocked(state: &HttpState) -> Json {
     let mut rows: Vec<(u64, String)> = state
         .source
         .queues()

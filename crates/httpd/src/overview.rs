@@ -6,13 +6,13 @@ use serde_json::{Value as Json, json};
 
 use crate::guard::Visitor;
 use crate::reply::{self, Answer};
-use crate::state::State;
+use crate::state::HttpState;
 
 /// From this share of the memory limit on there is a warning.
 const MEMORY_WARNING: f64 = 0.9;
 
 /// The answer to `/api/overview`.
-pub(crate) fn answer(state: &State, visitor: &Visitor) -> Answer {
+pub(crate) fn answer(state: &HttpState, visitor: &Visitor) -> Answer {
     let source = state.source;
     let facts = source.facts();
     let (server, memory) = (facts.server(), facts.memory());
@@ -40,7 +40,7 @@ pub(crate) fn answer(state: &State, visitor: &Visitor) -> Answer {
     }))
 }
 
-fn durability(state: &State, persistence: &Persistence, replication: &Replication) -> Json {
+fn durability(state: &HttpState, persistence: &Persistence, replication: &Replication) -> Json {
     let settings = state.source.settings();
     let journal = persistence.journal.unwrap_or_default();
     json!({
@@ -78,7 +78,7 @@ fn replica(line: &str, offset: u64) -> Json {
 
 /// Warnings for the operator.
 fn warnings(
-    state: &State,
+    state: &HttpState,
     facts: &dyn Facts,
     memory: &Memory,
     persistence: &Persistence,

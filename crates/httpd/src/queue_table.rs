@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::json::base64;
 use crate::query::Query;
 use crate::reply::{self, Answer};
-use crate::state::State;
+use crate::state::HttpState;
 
 /// How many queues are shown; the others are only counted.
 const QUEUES_MAX: usize = 1000;
@@ -18,10 +18,10 @@ const TO_EMPTY_S_MAX: f64 = 365.0 * 86_400.0;
 
 /// The answer.
 #[derive(Serialize)]
-struct Table<'r> {
+struct QueueTable<'r> {
     time_ms: u64,
     total: Total,
-    queues: Vec<Line<'r>>,
+    queues: Vec<QueueLine<'r>>,
     /// The number of queues that are not shown.
     other: usize,
 }
@@ -41,7 +41,7 @@ struct Total {
 
 /// A queue.
 #[derive(Serialize)]
-struct Line<'r> {
+struct QueueLine<'r> {
     name: String,
     key: String,
     db: u32,
@@ -83,7 +83,7 @@ struct Wait {
 
 /// The queues that the query selects. Its fields `name`, `system`, `state` and `db` are filters: a queue must have one
 /// of the values of each.
-pub(crate) fn answer(state: &State, query: &Query, has_sparks: bool) -> Answer {
+pub(crate) fn answer(state: &HttpState, query: &Query, has_sparks: bool) -> Answer {
     let rows = state.source.queues();
     let sampler = state.sampler.borrow();
     let spark = |row: &Row| has_sparks.then(|| sampler.sparks.of(row));
@@ -95,7 +95,7 @@ fn table<'r>(
     query: &Query,
     time_ms: u64,
     spark: impl Fn(&Row) -> Option<Vec<u64>>,
-) -> Table<'r> {
+) -> QueueTable<'r> {
     let is_wanted = |row: &&Row| {
         query.allows("name", &row.name)
             && query.allows("system", row.system.name().as_bytes())
@@ -111,8 +111,8 @@ fn table<'r>(
         out_per_s: rounded(wanted.iter().map(|row| row.out_per_s[0]).sum()),
         waiters: wanted.iter().map(|row| row.waiters).sum(),
     };
-    let queues: Vec<Line> = most_wanted(wanted).into_iter().map(|row| line(row, spark(row))).collect();
-    Table { time_ms, other: total.queues - queues.len(), total, queues }
+    let queues: Vec<QueueLine> = most_wanted(wanted).into_iter().map(|row| line(row, spark(row))).collect();
+    QueueTable { time_ms, other: total.queues - queues.len(), total, queues }
 }
 
 /// If there are too many: the few sets beside queues, then the oldest and the deepest queues.
@@ -127,10 +127,10 @@ fn most_wanted(mut rows: Vec<&Row>) -> Vec<&Row> {
     rows
 }
 
-fn line(row: &Row, spark: Option<Vec<u64>>) -> Line<'_> {
+fn line(row: &Row, spark: Option<Vec<u64>>) -> QueueLine<'_> {
     let [in_per_s, in_per_s_1m, in_per_s_10m] = row.in_per_s.map(rounded);
     let [out_per_s, out_per_s_1m, out_per_s_10m] = row.out_per_s.map(rounded);
-    Line {
+    QueueLine {
         name: String::from_utf8_lossy(&row.name).into_owned(),
         key: base64(&row.name),
         db: row.db,

@@ -12,7 +12,7 @@ use crate::guard::{self, Peer, Visitor};
 use crate::messenger::Messenger;
 use crate::query::Query;
 use crate::reply::{self, Answer, Refusal};
-use crate::state::State;
+use crate::state::HttpState;
 use crate::{jobs, metrics, now, overview, queue_table, run_command};
 
 /// The most bytes of a request's body.
@@ -23,7 +23,7 @@ const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
 const COMMAND: &str = "/api/command";
 
 /// The answer to a request.
-pub(crate) async fn answer(state: &Rc<State>, peer: &Peer, request: Request<Incoming>) -> Answer {
+pub(crate) async fn answer(state: &Rc<HttpState>, peer: &Peer, request: Request<Incoming>) -> Answer {
     let counts = &state.counts;
     counts.requests.set(counts.requests.get() + 1);
     route(state, peer, request).await.unwrap_or_else(|refusal| {
@@ -32,7 +32,7 @@ pub(crate) async fn answer(state: &Rc<State>, peer: &Peer, request: Request<Inco
     })
 }
 
-async fn route(state: &Rc<State>, peer: &Peer, request: Request<Incoming>) -> Result<Answer, Refusal> {
+async fn route(state: &Rc<HttpState>, peer: &Peer, request: Request<Incoming>) -> Result<Answer, Refusal> {
     let (head, body) = request.into_parts();
     guard::check_host(&head.headers, &guard::allowed_hosts(state))?;
     let path = head.uri.path();
@@ -68,7 +68,7 @@ async fn route(state: &Rc<State>, peer: &Peer, request: Request<Incoming>) -> Re
 
 /// The page at a path, for users who may run the command that tells the same.
 async fn page(
-    state: &Rc<State>,
+    state: &Rc<HttpState>,
     visitor: &Visitor,
     path: &str,
     query: &Query,
@@ -111,7 +111,7 @@ async fn page(
     }
 }
 
-fn note_scrape(state: &State, took: Duration) {
+fn note_scrape(state: &HttpState, took: Duration) {
     let counts = &state.counts;
     counts.scrapes.set(counts.scrapes.get() + 1);
     let [all, _] = counts.scrape_seconds.get();
@@ -131,7 +131,7 @@ async fn collect(body: Incoming) -> Result<Bytes, Refusal> {
 }
 
 /// Whether the server serves clients, in the requested role.
-async fn readiness(state: &State, query: &Query) -> Result<Answer, Refusal> {
+async fn readiness(state: &HttpState, query: &Query) -> Result<Answer, Refusal> {
     let not = |why: &str| Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
     let (is_loading, has_failed, followed) = {
         let facts = state.source.facts();

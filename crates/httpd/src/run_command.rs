@@ -10,7 +10,7 @@ use crate::json::{base64, from_base64, of_reply, to_argument};
 use crate::messenger::{Messenger, refused};
 use crate::query::Query;
 use crate::reply::{self, Answer, Refusal};
-use crate::state::State;
+use crate::state::HttpState;
 
 /// How the commands begin that may be run over HTTP: what the buttons of the console do.
 const ALLOWED: [&[&str]; 5] = [&["queue"], &["job.retry"], &["job.drop"], &["job.keep"], &["cron", "run"]];
@@ -30,7 +30,7 @@ struct Posted {
 }
 
 /// Runs the command in the body as the visitor.
-pub(crate) async fn run(state: &State, visitor: &Visitor, body: &Bytes) -> Result<Answer, Refusal> {
+pub(crate) async fn run(state: &HttpState, visitor: &Visitor, body: &Bytes) -> Result<Answer, Refusal> {
     let (db, args) = arguments(body)?;
     let reply = call(state, visitor, db, &args).await?;
     Ok(reply::json(&json!({ "reply": reply })))
@@ -63,7 +63,11 @@ pub(crate) fn is_allowed(args: &[Vec<u8>]) -> bool {
 }
 
 /// The reply of `QUEUE INFO`.
-pub(crate) async fn show_queue(state: &State, visitor: &Visitor, query: &Query) -> Result<Answer, Refusal> {
+pub(crate) async fn show_queue(
+    state: &HttpState,
+    visitor: &Visitor,
+    query: &Query,
+) -> Result<Answer, Refusal> {
     let (db, key) = queue(query)?;
     let args = [b"QUEUE".to_vec(), b"INFO".to_vec(), key];
     let told = call(state, visitor, db, &args).await;
@@ -75,7 +79,7 @@ pub(crate) async fn show_queue(state: &State, visitor: &Visitor, query: &Query) 
 }
 
 /// The elements at the front of a queue.
-pub(crate) async fn peek(state: &State, visitor: &Visitor, query: &Query) -> Result<Answer, Refusal> {
+pub(crate) async fn peek(state: &HttpState, visitor: &Visitor, query: &Query) -> Result<Answer, Refusal> {
     let (db, key) = queue(query)?;
     let count = query.number("count", 20).ok_or_else(|| Refusal::bad("count is not a number"))?.min(PEEK_MAX);
     let args = [b"QUEUE".to_vec(), b"PEEK".to_vec(), key, b"COUNT".to_vec(), count.to_string().into_bytes()];
@@ -123,7 +127,7 @@ pub(crate) fn queue(query: &Query) -> Result<(u64, Vec<u8>), Refusal> {
 
 /// Runs a command as the visitor; an error is a refusal.
 pub(crate) async fn reply_to(
-    state: &State,
+    state: &HttpState,
     visitor: &Visitor,
     db: u64,
     args: &[Vec<u8>],
@@ -137,7 +141,7 @@ pub(crate) async fn reply_to(
     }
 }
 
-async fn call(state: &State, visitor: &Visitor, db: u64, args: &[Vec<u8>]) -> Result<Json, Refusal> {
+async fn call(state: &HttpState, visitor: &Visitor, db: u64, args: &[Vec<u8>]) -> Result<Json, Refusal> {
     reply_to(state, visitor, db, args).await.map(|reply| of_reply(&reply))
 }
 

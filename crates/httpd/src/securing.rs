@@ -15,8 +15,8 @@ use tokio_rustls::server::TlsStream;
 
 use crate::guard::Peer;
 use crate::serving::send_away;
-use crate::state::State;
-use crate::stream::Stream;
+use crate::state::HttpState;
+use crate::stream::HttpStream;
 
 /// The answer to a client that speaks HTTP without TLS.
 const NOT_SECURED: &[u8] =
@@ -25,12 +25,12 @@ const NOT_SECURED: &[u8] =
 
 /// An open connection for HTTP, and its peer.
 pub(crate) enum Opened {
-    Plain(Stream, Peer),
-    Secured(Box<TlsStream<Stream>>, Peer),
+    Plain(HttpStream, Peer),
+    Secured(Box<TlsStream<HttpStream>>, Peer),
 }
 
 /// Completes the handshake of a new connection; `None`: it failed or took too long.
-pub(crate) async fn open(state: &State, stream: Stream, peer: Peer) -> Option<Opened> {
+pub(crate) async fn open(state: &HttpState, stream: HttpStream, peer: Peer) -> Option<Opened> {
     let settings = state.source.settings();
     if !settings.is_on(HTTP_TLS) {
         return Some(Opened::Plain(stream, peer));
@@ -54,7 +54,7 @@ pub(crate) async fn open(state: &State, stream: Stream, peer: Peer) -> Option<Op
     }
 }
 
-async fn shake_hands(state: &State, mut stream: Stream) -> io::Result<TlsStream<Stream>> {
+async fn shake_hands(state: &HttpState, mut stream: HttpStream) -> io::Result<TlsStream<HttpStream>> {
     if stream.first_byte().await?.is_some_and(|byte| byte.is_ascii_uppercase()) {
         send_away(&mut stream, NOT_SECURED).await?;
         return Err(io::Error::other("it speaks HTTP without TLS"));
@@ -63,13 +63,13 @@ async fn shake_hands(state: &State, mut stream: Stream) -> io::Result<TlsStream<
     TlsAcceptor::from(config).accept(stream).await
 }
 
-fn common_name(stream: &TlsStream<Stream>) -> Option<String> {
+fn common_name(stream: &TlsStream<HttpStream>) -> Option<String> {
     let (_, session) = stream.get_ref();
     session.peer_certificates()?.first().and_then(tls::common_name)
 }
 
 /// Logs a certificate that does not name an existing user.
-fn note_stranger(state: &State, peer: &Peer) {
+fn note_stranger(state: &HttpState, peer: &Peer) {
     if state.source.settings().is_on(TLS_AUTH_CLIENTS_USER)
         && let Some(name) = &peer.common_name
         && state.source.users().vouch_for(name.as_bytes()).is_none()

@@ -16,13 +16,13 @@ use tokio::net::TcpListener;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::MissedTickBehavior;
 
-use crate::connections::{Connection, Place};
+use crate::connections::{Connection, ConnectionPlace};
 use crate::console::Console;
 use crate::guard::Peer;
 use crate::sampler::Sampler;
 use crate::securing::{Opened, open};
-use crate::state::{Counts, State};
-use crate::stream::Stream;
+use crate::state::{Counts, HttpState};
+use crate::stream::HttpStream;
 use crate::{Error, Listening, Source, routes};
 
 /// How long the head of a request may take, and how long a connection may be idle.
@@ -54,7 +54,7 @@ pub fn start(source: &'static dyn Source, listening: Listening) -> Result<(), Er
     let token = u128::from_ne_bytes(secret);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("http".to_owned()).spawn(move || {
-        let state = Rc::new(State {
+        let state = Rc::new(HttpState {
             source,
             token: format!("{token:032x}"),
             console: Console::new(),
@@ -76,7 +76,7 @@ pub fn start(source: &'static dyn Source, listening: Listening) -> Result<(), Er
 }
 
 /// Takes samples for the charts once a second.
-async fn sample(state: Rc<State>) {
+async fn sample(state: Rc<HttpState>) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -85,7 +85,7 @@ async fn sample(state: Rc<State>) {
     }
 }
 
-async fn accept(state: Rc<State>, listener: std::net::TcpListener) {
+async fn accept(state: Rc<HttpState>, listener: std::net::TcpListener) {
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!("cannot serve HTTP: {error}"),
@@ -104,11 +104,11 @@ async fn accept(state: Rc<State>, listener: std::net::TcpListener) {
         let peer = Peer { address, common_name: None };
         let count_max = state.source.settings().number(HTTP_CONNECTIONS_MAX) as usize;
         let Some(place) = state.connections.admit(count_max, Instant::now()) else {
-            turn_away(&state, Stream::new(tcp, Rc::new(Connection::default())), peer);
+            turn_away(&state, HttpStream::new(tcp, Rc::new(Connection::default())), peer);
             continue;
         };
         let (state, connection) = (state.clone(), place.connection.clone());
-        let stream = Stream::new(tcp, connection.clone());
+        let stream = HttpStream::new(tcp, connection.clone());
         let task = spawn_local(async move {
             match open(&state, stream, peer).await {
                 Some(Opened::Plain(stream, peer)) => serve(&state, &place, stream, &peer).await,
@@ -123,7 +123,7 @@ async fn accept(state: Rc<State>, listener: std::net::TcpListener) {
 }
 
 /// Tells a client that there are too many clients.
-fn turn_away(state: &Rc<State>, stream: Stream, peer: Peer) {
+fn turn_away(state: &Rc<HttpState>, stream: HttpStream, peer: Peer) {
     let counts = &state.counts;
     counts.rejected.set(counts.rejected.get() + 1);
     if counts.told.get() >= TOLD_MAX {
@@ -159,7 +159,12 @@ pub(crate) async fn send_away(
 }
 
 /// Serves a connection until it ends.
-async fn serve(state: &Rc<State>, place: &Place, stream: impl AsyncRead + AsyncWrite + Unpin, peer: &Peer) {
+async fn serve(
+    state: &Rc<HttpState>,
+    place: &ConnectionPlace,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: &Peer,
+) {
     let answer = service_fn(|request: Request<Incoming>| async move {
         place.note_request();
         let answer = routes::answer(state, peer, request).await;

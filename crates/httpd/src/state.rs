@@ -14,7 +14,7 @@ use crate::labels::Labels;
 use crate::sampler::Sampler;
 
 /// See the head of this file.
-pub(crate) struct State {
+pub(crate) struct HttpState {
     pub(crate) source: &'static dyn Source,
     /// The token that commands must carry.
     pub(crate) token: String,

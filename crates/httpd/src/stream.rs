@@ -21,7 +21,7 @@ const WRITE_STALL_MAX: Duration = Duration::from_secs(10);
 const READ_IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// See the head of this file.
-pub(crate) struct Stream {
+pub(crate) struct HttpStream {
     tcp: TcpStream,
     read_deadline: Deadline,
     write_deadline: Deadline,
@@ -54,10 +54,10 @@ impl Deadline {
     }
 }
 
-impl Stream {
-    pub(crate) fn new(tcp: TcpStream, connection: Rc<Connection>) -> Stream {
+impl HttpStream {
+    pub(crate) fn new(tcp: TcpStream, connection: Rc<Connection>) -> HttpStream {
         let (read_deadline, write_deadline) = (Deadline::new(READ_IDLE_MAX), Deadline::new(WRITE_STALL_MAX));
-        Stream { tcp, read_deadline, write_deadline, connection }
+        HttpStream { tcp, read_deadline, write_deadline, connection }
     }
 
     /// The first byte that the peer sends, without consuming it; `None`: the peer has closed the connection.
@@ -76,7 +76,7 @@ impl Stream {
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for HttpStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -87,7 +87,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for HttpStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.tcp).poll_write(cx, bytes);
         self.note_written(poll, cx)

@@ -19,7 +19,7 @@ use crate::folder::Folder;
 use crate::manifest::Manifest;
 use crate::reading::has_another_base;
 use crate::scan::{End, Rest, Scan, Scanned, Skipped, Verdict};
-use crate::segment::{Place, SegmentName};
+use crate::segment::{FramePlace, SegmentName};
 
 /// The number of times that everything is read again because the journal got another base.
 pub(crate) const BASES_MAX: usize = 5;
@@ -204,7 +204,7 @@ pub fn time(unix_ms: u64) -> String {
 
 impl fmt::Display for End {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { position, .. } = self.place;
+        let FramePlace { position, .. } = self.place;
         let (last, file) = (self.place.last_slice(), self.file.display());
         let behind = format!(
             "the log ends behind slice {last}, position {position}, in {file} at byte {}",

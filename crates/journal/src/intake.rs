@@ -36,10 +36,10 @@ const BATCH_BYTES: usize = 2 << 20;
 pub struct Intake {
     log: Arc<Log>,
     progress: Arc<Progress>,
-    state: Mutex<State>,
+    state: Mutex<IntakeState>,
 }
 
-struct State {
+struct IntakeState {
     collector: Collector,
     backlog: Arc<Backlog>,
     /// Whether slices go into the backlog.
@@ -93,7 +93,7 @@ impl Intake {
         progress: &Arc<Progress>,
         obeyed: Receiver<Order>,
     ) -> Arc<Intake> {
-        let state = State {
+        let state = IntakeState {
             collector,
             backlog: Arc::clone(backlog),
             is_streaming: false,
@@ -246,12 +246,12 @@ impl Intake {
         (state.collector.next(), state.collector.position())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, IntakeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl IntakeState {
     /// Receives orders.
     fn hear(&mut self) {
         while let Ok(order) = self.obeyed.try_recv() {

@@ -29,7 +29,7 @@ use crate::manifest::{Base, Manifest, Stream, StreamId};
 use crate::mark::{Mark, Marker};
 use crate::mutant::{self, Mutant};
 use crate::scan::Scan;
-use crate::segment::{Place, SegmentName, SegmentStart, Tuning};
+use crate::segment::{FramePlace, SegmentName, SegmentStart, Tuning};
 use crate::writer::Policy;
 
 /// The figures of a journal.
@@ -355,7 +355,7 @@ impl Shared {
 
     /// Makes the journal begin at this place. The manifest that says so is written with the base, and does not count
     /// before.
-    pub(crate) fn begin_at(&self, place: Place) {
+    pub(crate) fn begin_at(&self, place: FramePlace) {
         let mut in_use = locked(&self.in_use);
         assert!(in_use.is_pending, "what its slices are applied to is there, and ends elsewhere");
         assert!(in_use.segments.len() == 1, "a journal that begins has one segment");
@@ -415,7 +415,7 @@ impl Shared {
     }
 
     /// Takes a spare, which begins at this place.
-    pub(crate) fn take_spare(&self, term: u32, place: Place) -> Option<SegmentStart> {
+    pub(crate) fn take_spare(&self, term: u32, place: FramePlace) -> Option<SegmentStart> {
         let mut in_use = locked(&self.in_use);
         let number = in_use.spares.pop_front()?;
         let start = SegmentStart { number, term, place };

@@ -64,5 +64,5 @@ pub use read_back::ReadBack;
 pub use reading::Reading;
 pub use repair::Repair;
 pub use scan::{End, Rest, Scan, Scanned, Skipped, Verdict};
-pub use segment::{Place, SegmentName, SegmentStart, Tuning};
+pub use segment::{FramePlace, SegmentName, SegmentStart, Tuning};
 pub use writer::{Policy, Writer};

@@ -14,7 +14,7 @@ use crate::journal::{Journal, Shared, make_segment, sync_names};
 use crate::manifest::{Base, Manifest, Stream, StreamId};
 use crate::mutant::{self, Mutant};
 use crate::scan::{End, Verdict};
-use crate::segment::{Place, SegmentStart, Tuning};
+use crate::segment::{FramePlace, SegmentStart, Tuning};
 use crate::writer::{Policy, Writer};
 
 /// The parameters of a new journal.
@@ -60,7 +60,7 @@ impl Journal {
         folder.remove_leftovers(former.as_ref())?;
         let Beginning { id, stream, databases, slice, position, data } = beginning;
         let stream = stream.map(|id| Stream { id, from: Some(position) });
-        let place = Place { slice: slice + 1, position, checksum: 0, is_within_slice: false };
+        let place = FramePlace { slice: slice + 1, position, checksum: 0, is_within_slice: false };
         let manifest = Manifest {
             id,
             term: 1,

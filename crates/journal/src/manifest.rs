@@ -44,7 +44,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::checksum::crc64;
-use crate::segment::{Place, SegmentStart};
+use crate::segment::{FramePlace, SegmentStart};
 
 /// The longest manifest that is read.
 pub const MANIFEST_BYTES_MAX: usize = 64 << 20;
@@ -142,7 +142,7 @@ impl Manifest {
         let file = file.as_deref().map(|file| format!(" {file}")).unwrap_or_default();
         let _ = writeln!(text, "base {slice} {position}{file}");
         for SegmentStart { number, term, place } in &self.segments {
-            let Place { slice, position, checksum, is_within_slice } = place;
+            let FramePlace { slice, position, checksum, is_within_slice } = place;
             let within = if *is_within_slice { "within" } else { "between" };
             let _ = writeln!(text, "segment {number} {term} {slice} {position} {checksum:016x} {within}");
         }
@@ -376,7 +376,7 @@ fn counter(word: &str) -> Option<u64> {
 fn segment(rest: &str) -> Option<SegmentStart> {
     let words: Vec<&str> = rest.split(' ').collect();
     let [number, term, slice, position, checksum, within] = words[..] else { return None };
-    let place = Place {
+    let place = FramePlace {
         slice: counter(slice)?,
         position: counter(position)?,
         checksum: u64::from_str_radix(checksum, 16).ok()?,
@@ -397,7 +397,7 @@ mod tests {
         SegmentStart {
             number,
             term,
-            place: Place { slice, position, checksum: number * 77, is_within_slice },
+            place: FramePlace { slice, position, checksum: number * 77, is_within_slice },
         }
     }
 

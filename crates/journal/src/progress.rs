@@ -34,7 +34,7 @@ pub enum Refusal {
 /// A value on a cache line of its own.
 #[repr(align(128))]
 #[derive(Debug, Default)]
-struct Line<T>(T);
+struct CacheLine<T>(T);
 
 /// Counters of the log thread and the disk thread, which others read at intervals. They have cache lines of their own,
 /// because they change with each write and are beside values that all threads read all the time.
@@ -73,19 +73,19 @@ pub struct Progress {
     refusal: AtomicU8,
     /// The amount and the age of waiting changes.
     pub pressure: Pressure,
-    written: Line<AtomicU64>,
-    durable: Line<AtomicU64>,
+    written: CacheLine<AtomicU64>,
+    durable: CacheLine<AtomicU64>,
     /// The last slice of the journal that was closed last.
     ended: AtomicU64,
     /// The last slice that a client waits to be durable, under any policy.
     asked: AtomicU64,
     /// The last slice that a client waits to be closed.
-    hurried: Line<AtomicU64>,
+    hurried: CacheLine<AtomicU64>,
     /// For each thread, the first slice that it waits for. 0: none.
-    awaited: Box<[Line<AtomicU64>]>,
+    awaited: Box<[CacheLine<AtomicU64>]>,
     wake: Wake,
     /// Whether the log thread sleeps and must be woken.
-    is_asleep: Line<AtomicBool>,
+    is_asleep: CacheLine<AtomicBool>,
     log_thread: OnceLock<Thread>,
     why: Mutex<String>,
     /// The counters.
@@ -99,14 +99,14 @@ impl Progress {
             policy: AtomicU8::new(policy as u8),
             refusal: AtomicU8::new(Refusal::None as u8),
             pressure: Pressure::default(),
-            written: Line(AtomicU64::new(slice)),
-            durable: Line(AtomicU64::new(slice)),
+            written: CacheLine(AtomicU64::new(slice)),
+            durable: CacheLine(AtomicU64::new(slice)),
             ended: AtomicU64::new(0),
             asked: AtomicU64::new(0),
-            hurried: Line::default(),
-            awaited: (0..threads).map(|_| Line::default()).collect(),
+            hurried: CacheLine::default(),
+            awaited: (0..threads).map(|_| CacheLine::default()).collect(),
             wake,
-            is_asleep: Line::default(),
+            is_asleep: CacheLine::default(),
             log_thread: OnceLock::new(),
             why: Mutex::default(),
             counts: Counts::default(),

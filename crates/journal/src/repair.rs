@@ -13,7 +13,7 @@ use crate::folder::LockedFolder;
 use crate::journal::Journal;
 use crate::manifest::Manifest;
 use crate::scan::{End, Rest, Verdict};
-use crate::segment::{Place, Tuning};
+use crate::segment::{FramePlace, Tuning};
 use crate::writer::Policy;
 
 /// A repair that has not been made yet.
@@ -53,7 +53,7 @@ impl Repair {
         let Repair { folder, manifest, mut end, .. } = self;
         if end.place.slice <= manifest.base.slice || end.place.is_within_slice {
             let (slice, position) = (manifest.base.slice + 1, manifest.base.position);
-            end.place = Place { slice, position, checksum: 0, is_within_slice: false };
+            end.place = FramePlace { slice, position, checksum: 0, is_within_slice: false };
             end.segments.clear();
         }
         let kept = end.segments.last().filter(|last| last.place != end.place);

@@ -31,7 +31,7 @@ use crate::frame::{BLOCK_BYTES, Frame, HEAD_BYTES, Head, NoFrame, padded_bytes};
 use crate::manifest::{Manifest, StreamId};
 use crate::mark::Mark as Durable;
 use crate::reader::SegmentReader;
-use crate::segment::{Place, SegmentStart};
+use crate::segment::{FramePlace, SegmentStart};
 
 /// A slice, and where it was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,7 +88,7 @@ pub struct End {
     /// The state of the journal.
     pub verdict: Verdict,
     /// The place behind the last slice.
-    pub place: Place,
+    pub place: FramePlace,
     /// The term in which that slice was written.
     pub term: u32,
     /// All segments up to the end, and the state before each.
@@ -192,9 +192,9 @@ pub struct Scan {
     skipped: Vec<Skipped>,
     until_unix_ms: Option<u64>,
     /// Its position, and the frame that must follow there.
-    at: Mark,
+    at: ScanMark,
     /// The position after the last whole slice.
-    whole: Mark,
+    whole: ScanMark,
     /// The segments that the log has entered and whose beginnings the manifest does not have.
     begun: Vec<SegmentStart>,
     reader: Option<SegmentReader>,
@@ -204,12 +204,12 @@ pub struct Scan {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct ScanMark {
     /// The segment: an index into the manifest's segments and spares.
     index: usize,
     offset: u64,
     term: u32,
-    place: Place,
+    place: FramePlace,
     /// The tag in the frame before. 0: there was none.
     stream_tag: u32,
 }
@@ -250,7 +250,7 @@ impl Scan {
         skips: bool,
     ) -> Result<Scan, Error> {
         let SegmentStart { number, term, place } = manifest.segments[index];
-        let at = Mark { index, offset: 0, term, place, stream_tag: 0 };
+        let at = ScanMark { index, offset: 0, term, place, stream_tag: 0 };
         // A slice whose beginning is gone is not returned.
         let told_after = told_after.max(if place.is_within_slice { place.slice } else { 0 });
         // A caller that reads from the middle needs no verdict.
@@ -388,7 +388,7 @@ impl Scan {
 
     fn enter(&mut self, start: SegmentStart) -> Result<(), Error> {
         let SegmentStart { number, term, place } = start;
-        self.at = Mark { index: self.at.index + 1, offset: 0, term, place, ..self.at };
+        self.at = ScanMark { index: self.at.index + 1, offset: 0, term, place, ..self.at };
         self.reader = SegmentReader::open(&self.folder, self.manifest.id, number)?;
         Ok(())
     }
@@ -407,7 +407,7 @@ impl Scan {
             (self.at.index, self.at.offset) = (self.at.index + 1, 0);
             return Ok(Some(Stop::Short(Misfit::Missing)));
         };
-        if examine(&mut reader, self.manifest.id, &Mark { offset: 0, ..self.at })?.is_err() {
+        if examine(&mut reader, self.manifest.id, &ScanMark { offset: 0, ..self.at })?.is_err() {
             return Ok(Some(Stop::Misfit(misfit)));
         }
         self.begun.push(start);
@@ -423,7 +423,7 @@ impl Scan {
     /// Takes a frame that counts. Returns the slice if the frame completes one that must be returned.
     fn take(&mut self, head: &Head) -> Result<Option<Scanned>, Error> {
         let Head { frame, payload_bytes, .. } = *head;
-        let Place { slice, position, checksum, .. } = self.at.place;
+        let FramePlace { slice, position, checksum, .. } = self.at.place;
         let is_next = (frame.slice, frame.position, frame.before) == (slice, position, checksum);
         assert!(is_next, "a frame counts only where it belongs");
         if frame.slice > self.told_after {
@@ -445,7 +445,7 @@ impl Scan {
             }
         }
         self.at.offset += padded_bytes(payload_bytes) as u64;
-        self.at.place = Place {
+        self.at.place = FramePlace {
             slice: frame.slice + u64::from(frame.is_last),
             position: frame.position + payload_bytes as u64,
             checksum: head.checksum,
@@ -475,7 +475,7 @@ impl Scan {
         let begins = [(self.at.index, self.at.offset), (self.at.index + 1, 0)];
         for (index, offset) in begins {
             let Some((number, start)) = self.segment(index) else { continue };
-            let at = Mark { offset, ..self.at };
+            let at = ScanMark { offset, ..self.at };
             // The manifest knows the beginning of the next segment, so the log has not grown since it was written.
             if index != at.index && start.is_some() {
                 continue;
@@ -540,7 +540,7 @@ impl Scan {
         let segments: Vec<SegmentStart> = known.take(self.whole.index + 1).copied().collect();
         let number = self.segment(self.at.index).map_or(0, |(number, _)| number);
         let file = self.folder.segment(self.manifest.id, number);
-        let Mark { term, place, stream_tag, .. } = self.whole;
+        let ScanMark { term, place, stream_tag, .. } = self.whole;
         let stream = self.manifest.stream_at(place.position, stream_tag);
         let skipped = self.skipped.clone();
         Ok(End { verdict, place, term, segments, stream, file, offset: self.at.offset, skipped })
@@ -592,13 +592,17 @@ impl Scan {
 }
 
 /// The place before a frame with which a slice begins.
-fn before(frame: &Frame) -> Place {
+fn before(frame: &Frame) -> FramePlace {
     let Frame { slice, position, before, .. } = *frame;
-    Place { slice, position, checksum: before, is_within_slice: false }
+    FramePlace { slice, position, checksum: before, is_within_slice: false }
 }
 
 /// The head of the frame at a place, if the frame counts. Its payload is complete.
-fn examine(reader: &mut SegmentReader, journal_id: u64, at: &Mark) -> Result<Result<Head, Misfit>, Error> {
+fn examine(
+    reader: &mut SegmentReader,
+    journal_id: u64,
+    at: &ScanMark,
+) -> Result<Result<Head, Misfit>, Error> {
     let Some(bytes) = reader.bytes(at.offset, HEAD_BYTES)?.first_chunk() else {
         return Ok(Err(Misfit::SegmentEnds));
     };

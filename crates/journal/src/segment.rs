@@ -109,12 +109,12 @@ pub struct SegmentStart {
     /// The term in which it was begun.
     pub term: u32,
     /// The state of the log before its first frame.
-    pub place: Place,
+    pub place: FramePlace,
 }
 
 /// A place between two frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct FramePlace {
     /// The slice of the next frame.
     pub slice: u64,
     /// The position of that frame's payload in the stream.
@@ -125,7 +125,7 @@ pub struct Place {
     pub is_within_slice: bool,
 }
 
-impl Place {
+impl FramePlace {
     /// The last slice that is complete before this place.
     pub fn last_slice(&self) -> u64 {
         self.slice - 1
@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn a_place_knows_which_slices_are_behind_it() {
-        let between = Place { slice: 5, position: 0, checksum: 0, is_within_slice: false };
-        let within = Place { is_within_slice: true, ..between };
+        let between = FramePlace { slice: 5, position: 0, checksum: 0, is_within_slice: false };
+        let within = FramePlace { is_within_slice: true, ..between };
         assert!(between.is_before_slice(5) && !between.is_before_slice(4));
         assert!(!within.is_before_slice(5) && within.is_before_slice(6));
     }

@@ -25,7 +25,7 @@ use crate::frame::{BLOCK_BYTES, Frame, padded_bytes};
 use crate::journal::{SegmentFile, Shared};
 use crate::manifest::{StreamId, tag};
 use crate::mutant::{self, Mutant};
-use crate::segment::{Place, SegmentStart};
+use crate::segment::{FramePlace, SegmentStart};
 
 /// See [`Writer::margin_bytes`]. Threads react within a millisecond, if the log thread gets a core.
 const MARGIN_BYTES: u64 = 16 << 20;
@@ -48,7 +48,7 @@ pub struct Writer {
     policy: Policy,
     term: u32,
     /// The place behind the last frame, whether written or in `buffer`.
-    place: Place,
+    place: FramePlace,
     segment: Arc<SegmentFile>,
     segment_bytes: u64,
     /// The offset of `buffer` in the segment.
@@ -230,7 +230,7 @@ impl Writer {
                 before: self.place.checksum,
             };
             let checksum = frame.encode(payload, &mut self.buffer);
-            self.place = Place {
+            self.place = FramePlace {
                 slice: slice.number + u64::from(is_last),
                 position: self.place.position + payload.len() as u64,
                 checksum,

@@ -12,10 +12,10 @@ use crate::value::{COMPRESSED_BIG, COMPRESSED_SMALL, Packable};
 
 /// A collection that is being changed; dropping it writes it back to its record.
 pub struct Changing<'a, T: Packable> {
-    place: Place<'a, T>,
+    place: ChangeTarget<'a, T>,
 }
 
-enum Place<'a, T> {
+enum ChangeTarget<'a, T> {
     Own(&'a mut T),
     Record(RecordMut<'a>, T),
 }
@@ -28,14 +28,14 @@ impl<'a, T: Packable> Changing<'a, T> {
             Some((COMPRESSED_SMALL | COMPRESSED_BIG, _)) => {
                 let collection = T::of_value(record.lend().value().to_value())?;
                 record.begin_change();
-                Place::Record(record, collection)
+                ChangeTarget::Record(record, collection)
             }
             Some((tag, packed)) if T::has_tag(tag) => {
                 let collection = T::unpacked(packed);
                 record.begin_change();
-                Place::Record(record, collection)
+                ChangeTarget::Record(record, collection)
             }
-            None if record.lend().is_wide() => Place::Own(T::of_value_mut(record.into_value())?),
+            None if record.lend().is_wide() => ChangeTarget::Own(T::of_value_mut(record.into_value())?),
             Some(_) | None => return None,
         };
         Some(Changing { place })
@@ -48,8 +48,8 @@ impl<T: Packable> Deref for Changing<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         match &self.place {
-            Place::Own(collection) => collection,
-            Place::Record(_, collection) => collection,
+            ChangeTarget::Own(collection) => collection,
+            ChangeTarget::Record(_, collection) => collection,
         }
     }
 }
@@ -58,8 +58,8 @@ impl<T: Packable> DerefMut for Changing<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         match &mut self.place {
-            Place::Own(collection) => collection,
-            Place::Record(_, collection) => collection,
+            ChangeTarget::Own(collection) => collection,
+            ChangeTarget::Record(_, collection) => collection,
         }
     }
 }
@@ -67,7 +67,7 @@ impl<T: Packable> DerefMut for Changing<'_, T> {
 impl<T: Packable> Drop for Changing<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if let Place::Record(record, collection) = &mut self.place
+        if let ChangeTarget::Record(record, collection) = &mut self.place
             && !record.put_packed(collection.lend_value())
         {
             record.put_wide(mem::take(collection).into_value());

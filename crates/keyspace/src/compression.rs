@@ -30,7 +30,7 @@ use ds::compact_table::{CompactTable, Held};
 use ds::dictionary::{Dictionary, Learner};
 use ds::hash_compressed::{CompressedHash, Compressible};
 use ds::hashing::{self, Seed};
-use ds::mover::Place;
+use ds::mover::WalkPosition;
 use ds::packed::Packed;
 
 use crate::access;
@@ -47,7 +47,7 @@ const REST_DOUBLINGS_MAX: u32 = 12;
 
 /// Result of a call of [`Db::compress_hashes`](crate::Db::compress_hashes).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Progress {
+pub struct CompressionProgress {
     /// Number of hashes compressed.
     pub compressed: u64,
     /// Number of attempts to compress or to learn. After a pass without any, the next one will hardly find work.
@@ -88,7 +88,7 @@ struct Learning {
 /// State of compressing a database.
 #[derive(Default)]
 pub(crate) struct Compression {
-    place: Place,
+    place: WalkPosition,
     pass: u32,
     /// When this pass and the two before it began, most recent first.
     began_ms: [Option<UnixMs>; 3],
@@ -102,14 +102,14 @@ pub(crate) struct Compression {
 }
 
 /// Parameters and progress of a slice.
-struct Slice<'a> {
+struct CompressionSlice<'a> {
     config: &'a Config,
     how: HashCompression,
     now: UnixMs,
     seed: &'a Seed,
     /// Hashes that have been idle for longer were tried in an earlier pass.
     tried_idle_seconds: u64,
-    progress: Progress,
+    progress: CompressionProgress,
 }
 
 /// Hash of a key's pattern: the parts except the last one, where all parts with digits count as equal.
@@ -122,7 +122,7 @@ fn pattern_of(seed: &Seed, key: &[u8]) -> u64 {
     })
 }
 
-impl Slice<'_> {
+impl CompressionSlice<'_> {
     /// How long a record has been unused, as exactly as this is known.
     fn idle_seconds(&self, record: RecordRef<'_>) -> u32 {
         match self.config.lfu {
@@ -185,7 +185,7 @@ impl Compression {
         table: &mut CompactTable<Record>,
         (config, seed, now): (&Config, &Seed, UnixMs),
         has_time: &mut dyn FnMut() -> bool,
-    ) -> Progress {
+    ) -> CompressionProgress {
         let how = config.hash_compression;
         if self.idle_seconds != how.idle_seconds {
             (self.began_ms, self.idle_seconds) = ([None; 3], how.idle_seconds);
@@ -198,7 +198,14 @@ impl Compression {
         let tried_idle_seconds = self.began_ms[2].map_or(u64::MAX, |began| {
             u64::from(how.idle_seconds) + now.saturating_sub(began).max(0) as u64 / 1000 + slack_s + 1
         });
-        let mut slice = Slice { config, how, now, seed, tried_idle_seconds, progress: Progress::default() };
+        let mut slice = CompressionSlice {
+            config,
+            how,
+            now,
+            seed,
+            tried_idle_seconds,
+            progress: CompressionProgress::default(),
+        };
         while self.learning.as_ref().is_some_and(|learning| learning.is_deciding) {
             slice.progress.attempts += 1;
             self.decide();
@@ -217,7 +224,7 @@ impl Compression {
 
     /// Compresses a record that has been idle, if it is a suitable hash. A collection that was about to learn
     /// a dictionary of its own gives that up.
-    fn visit(&mut self, held: Held<'_, Record>, slice: &mut Slice<'_>) {
+    fn visit(&mut self, held: Held<'_, Record>, slice: &mut CompressionSlice<'_>) {
         let mut record = RecordMut(held);
         let idle_seconds = slice.idle_seconds(record.lend());
         if idle_seconds < slice.how.idle_seconds {
@@ -304,7 +311,7 @@ impl Compression {
         }
     }
 
-    fn end_pass(&mut self, slice: &mut Slice<'_>) {
+    fn end_pass(&mut self, slice: &mut CompressionSlice<'_>) {
         slice.progress.is_pass_over = true;
         let pass = self.pass;
         self.pass += 1;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use ds::compact_table::{CompactTable, Sampling};
 use ds::hashing::{self, Seed};
 use ds::list::End;
-use ds::mover::{Mover, Place};
+use ds::mover::{Mover, WalkPosition};
 use ds::queue::Figures;
 
-use crate::compression::{Compression, Progress};
+use crate::compression::{Compression, CompressionProgress};
 use crate::cut::{Cut, Taken, Witness};
 use crate::data_config::{Config, UnixMs};
 use crate::queue::{Known, Now, Queues};
@@ -62,8 +62,8 @@ const TTL_PARTS: u64 = 50;
 /// The position of defragmentation: in the table, and in a large value.
 #[derive(Default)]
 struct Defragmentation {
-    place: Place,
-    within: Place,
+    place: WalkPosition,
+    within: WalkPosition,
 }
 
 impl Db {
@@ -555,12 +555,12 @@ impl Db {
         config: &Config,
         now: UnixMs,
         has_time: &mut dyn FnMut() -> bool,
-    ) -> Progress {
+    ) -> CompressionProgress {
         if self.table.is_empty() {
             self.compression = None;
         }
         if self.table.is_empty() || self.cut.is_some() || config.hash_compression.bytes_min == 0 {
-            return Progress { is_pass_over: true, ..Progress::default() };
+            return CompressionProgress { is_pass_over: true, ..CompressionProgress::default() };
         }
         let compression = self.compression.get_or_insert_default();
         compression.advance(&mut self.table, (config, &self.seed, now), has_time)

@@ -6,7 +6,7 @@ use ds::Kind;
 use ds::hash::{Hash, HashRef};
 use ds::hash_compressed::CompressedHash;
 use ds::list::List;
-use ds::mover::{Mover, Place, move_box};
+use ds::mover::{Mover, WalkPosition, move_box};
 use ds::packed::Packed;
 use ds::prefetch::prefetch;
 use ds::set::{Set, SetRef};
@@ -76,7 +76,7 @@ impl Value {
 
     /// Moves its memory, beginning at `place`, as long as the mover has time. Returns true at the end, with
     /// `place` reset to the beginning.
-    pub(crate) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+    pub(crate) fn defragment(&mut self, place: &mut WalkPosition, mover: &mut dyn Mover) -> bool {
         match self {
             Value::Str(string) => {
                 string.relocate(mover);

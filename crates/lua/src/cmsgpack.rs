@@ -199,7 +199,7 @@ fn unpack_part(stack: &mut Stack<'_>, limit: Option<i32>, offset: i32) -> Result
         let text = format!("Start offset {offset} greater than input length {}.", input.len());
         return Err(Failure::message(text));
     };
-    let mut reader = Reader { rest };
+    let mut reader = PackReader { rest };
     let mut count = 0;
     while !reader.rest.is_empty() && limit.is_none_or(|limit| count < limit) {
         if !stack.reserve(1) {
@@ -225,11 +225,11 @@ fn refuse_request(offset: i32, input: &[u8]) -> Failure {
     Failure::message(text)
 }
 
-struct Reader<'a> {
+struct PackReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PackReader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], Failure> {
         let (taken, rest) =
             self.rest.split_at_checked(count).ok_or_else(|| Failure::message("Missing bytes in input."))?;
@@ -259,7 +259,7 @@ struct Open {
 }
 
 /// Reads one value and pushes it.
-fn read(stack: &mut Stack<'_>, reader: &mut Reader<'_>) -> Result<(), Failure> {
+fn read(stack: &mut Stack<'_>, reader: &mut PackReader<'_>) -> Result<(), Failure> {
     let mut levels: SmallVec<[Open; NESTING_MAX]> = SmallVec::new();
     loop {
         if let Some(open) = read_value(stack, reader)? {
@@ -295,7 +295,7 @@ fn store(stack: &mut Stack<'_>, levels: &mut [Open]) -> Result<(), Failure> {
 }
 
 /// Pushes a scalar and returns `None`, or pushes an empty table and returns the items to read into it.
-fn read_value(stack: &mut Stack<'_>, reader: &mut Reader<'_>) -> Result<Option<Open>, Failure> {
+fn read_value(stack: &mut Stack<'_>, reader: &mut PackReader<'_>) -> Result<Option<Open>, Failure> {
     stack.take_steps(1)?;
     let marker = reader.take(1)?[0];
     let open = |stack: &mut Stack<'_>, count: u64, is_map: bool| {

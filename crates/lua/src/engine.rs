@@ -8,7 +8,7 @@ use resp::Reply;
 use crate::answer::Errors;
 use crate::flags::Flags;
 use crate::host::Host;
-use crate::raw::{Ending, Failure, Function, LuaKind, Stack, State};
+use crate::raw::{Ending, Failure, Function, LuaKind, LuaState, Stack};
 use crate::script::{Script, ScriptError, Sha1Hex};
 use crate::{answer, api, bit, cjson, cmsgpack, error, structure};
 
@@ -41,7 +41,7 @@ struct Compiled {
 
 /// A Lua state and the scripts compiled in it. Belongs to one thread.
 pub struct Engine {
-    state: State,
+    state: LuaState,
     compiled: HashMap<Sha1Hex, Compiled, foldhash::fast::FixedState>,
     /// The entry of `compiled` that ran last.
     recent: Option<Compiled>,
@@ -55,7 +55,7 @@ impl Engine {
             install_libraries(stack);
             api::install_for_scripts(stack).expect("the libraries fit into an empty state");
         };
-        let state = State::new(memory_bytes_max.min(MEMORY_BYTES_MAX), install);
+        let state = LuaState::new(memory_bytes_max.min(MEMORY_BYTES_MAX), install);
         Engine { state, compiled: HashMap::default(), recent: None }
     }
 

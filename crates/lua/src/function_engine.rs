@@ -14,7 +14,7 @@ use crate::engine::{MEMORY_BYTES_MAX, Outcome, install_libraries, write_error};
 use crate::flags::Flags;
 use crate::host::Host;
 use crate::library::{Head, Library, LibraryFunction, LibrarySet};
-use crate::raw::{Ending, Function, LoadFailure, Stack, State};
+use crate::raw::{Ending, Function, LoadFailure, LuaState, Stack};
 use crate::registry::Registered;
 use crate::script::{ReachSeen, ScriptError};
 use crate::{answer, api};
@@ -28,7 +28,7 @@ struct Loaded {
 
 /// A Lua state and the libraries that are loaded in it. Belongs to one thread.
 pub struct FunctionEngine {
-    state: State,
+    state: LuaState,
     /// Keyed by address: see the head of `library`.
     loaded: HashMap<*const Library, Loaded, foldhash::fast::FixedState>,
 }
@@ -41,7 +41,7 @@ impl FunctionEngine {
             api::install_for_loading(stack).expect("the libraries fit into an empty state");
         };
         let memory_bytes_max = memory_bytes_max.min(MEMORY_BYTES_MAX);
-        let state = State::for_functions(memory_bytes_max, install_libraries, install_for_loading);
+        let state = LuaState::for_functions(memory_bytes_max, install_libraries, install_for_loading);
         FunctionEngine { state, loaded: HashMap::default() }
     }
 

@@ -14,7 +14,7 @@ const BAD_NAME: &[u8] = b"ERR Library names can only contain letters, numbers, o
 
 /// The arguments. The callback is on top of the stack.
 #[derive(Default)]
-struct Wanted {
+struct RegisterArgs {
     name: Vec<u8>,
     description: Option<Vec<u8>>,
     flags: Flags,
@@ -25,7 +25,7 @@ pub(crate) fn register_function(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     let Some(registry) = registry.as_mut() else {
         return Err(raise(stack, b"ERR redis.register_function can only be called on FUNCTION LOAD command"));
     };
-    let Wanted { name, description, flags } = match stack.arg_count() {
+    let RegisterArgs { name, description, flags } = match stack.arg_count() {
         1 => read_named(stack)?,
         2 => read_positional(stack)?,
         _ => return Err(raise(stack, b"ERR wrong number of arguments to redis.register_function")),
@@ -42,7 +42,7 @@ pub(crate) fn register_function(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     Ok(0)
 }
 
-fn read_positional(stack: &mut Stack<'_>) -> Result<Wanted, Failure> {
+fn read_positional(stack: &mut Stack<'_>) -> Result<RegisterArgs, Failure> {
     let Some(name) = stack.text(1).map(<[u8]>::to_vec) else {
         return Err(raise(stack, b"ERR first argument to redis.register_function must be a string"));
     };
@@ -50,15 +50,15 @@ fn read_positional(stack: &mut Stack<'_>) -> Result<Wanted, Failure> {
         return Err(raise(stack, b"ERR second argument to redis.register_function must be a function"));
     }
     stack.push_copy(2)?;
-    Ok(Wanted { name, ..Wanted::default() })
+    Ok(RegisterArgs { name, ..RegisterArgs::default() })
 }
 
-fn read_named(stack: &mut Stack<'_>) -> Result<Wanted, Failure> {
+fn read_named(stack: &mut Stack<'_>) -> Result<RegisterArgs, Failure> {
     if stack.kind(1) != LuaKind::Table {
         let text = b"ERR calling redis.register_function with a single argument is only applicable to Lua table (representing named arguments).";
         return Err(raise(stack, text));
     }
-    let (mut wanted, mut name) = (Wanted::default(), None);
+    let (mut wanted, mut name) = (RegisterArgs::default(), None);
     // A slot for the callback, below the keys and values of the iteration.
     stack.push_nil()?;
     let callback = stack.top();
@@ -116,7 +116,7 @@ fn read_named(stack: &mut Stack<'_>) -> Result<Wanted, Failure> {
     if stack.kind(callback) != LuaKind::Function {
         return Err(raise(stack, b"ERR redis.register_function must get a callback argument"));
     }
-    Ok(Wanted { name, ..wanted })
+    Ok(RegisterArgs { name, ..wanted })
 }
 
 /// Parses the flags in the table on top; `None` if one is unknown.

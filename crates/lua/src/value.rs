@@ -29,11 +29,11 @@ pub(crate) fn is_error(bytes: &[u8]) -> bool {
 
 /// Pushes the reply in `bytes`. Only in functions that have the words for a status ([`Stack::push_status`]).
 pub(crate) fn push(stack: &mut Stack<'_>, bytes: &[u8]) -> Result<(), Failure> {
-    let mut reader = Reader { rest: bytes };
+    let mut reader = ReplyReader { rest: bytes };
     push_value(stack, &mut reader, 0)
 }
 
-struct Reader<'a> {
+struct ReplyReader<'a> {
     rest: &'a [u8],
 }
 
@@ -41,7 +41,7 @@ fn malformed() -> Failure {
     Failure::message("a command's reply could not be read")
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ReplyReader<'a> {
     /// Reads a line, up to CR LF.
     #[inline]
     fn line(&mut self) -> Result<&'a [u8], Failure> {
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn push_value(stack: &mut Stack<'_>, reader: &mut Reader<'_>, depth: usize) -> Result<(), Failure> {
+fn push_value(stack: &mut Stack<'_>, reader: &mut ReplyReader<'_>, depth: usize) -> Result<(), Failure> {
     let (&kind, rest) = reader.rest.split_first().ok_or_else(malformed)?;
     reader.rest = rest;
     match kind {
@@ -128,7 +128,7 @@ fn push_text_field(stack: &mut Stack<'_>, name: &str, text: &[u8]) -> Result<(),
 
 fn push_aggregate(
     stack: &mut Stack<'_>,
-    reader: &mut Reader<'_>,
+    reader: &mut ReplyReader<'_>,
     kind: u8,
     depth: usize,
 ) -> Result<(), Failure> {
@@ -177,7 +177,7 @@ fn push_aggregate(
 
 fn push_pairs(
     stack: &mut Stack<'_>,
-    reader: &mut Reader<'_>,
+    reader: &mut ReplyReader<'_>,
     count: usize,
     depth: usize,
 ) -> Result<(), Failure> {

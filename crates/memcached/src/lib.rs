@@ -26,7 +26,7 @@ use resp::memcached::Verb;
 pub use crate::credentials::reply_to_stranger;
 pub use crate::items::entry as item_entry;
 pub use crate::later_flush::LaterFlush;
-pub use crate::service::{Figures, Limits};
+pub use crate::service::{StatsFigures, StatsSettings};
 
 /// The thread that runs a command about the server.
 pub trait Door {
@@ -42,9 +42,9 @@ pub trait Door {
     /// How often commands with this verb were called.
     fn calls(&self, verb: Verb) -> u64;
     /// The other figures of `stats`.
-    fn figures(&mut self) -> Figures;
+    fn figures(&mut self) -> StatsFigures;
     /// The figures of `stats settings`.
-    fn limits(&self) -> Limits;
+    fn limits(&self) -> StatsSettings;
 }
 
 /// The declaration of a command about the server.

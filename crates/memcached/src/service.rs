@@ -152,7 +152,7 @@ fn stats(ctx: &mut Ctx) -> CommandResult {
 
 /// The figures of `stats`. Counters begin at the start or at the last reset.
 #[derive(Clone, Debug, Default)]
-pub struct Figures {
+pub struct StatsFigures {
     /// The id of the process.
     pub pid: u32,
     /// For how many seconds the server has run.
@@ -195,7 +195,7 @@ pub struct Figures {
 
 /// The figures of `stats settings`.
 #[derive(Clone, Debug, Default)]
-pub struct Limits {
+pub struct StatsSettings {
     /// The limit of memory; 0: none.
     pub memory_bytes_max: i64,
     /// The most clients that may be connected.
@@ -322,12 +322,12 @@ mod tests {
             if verb == Verb::Get { 5 } else { 1 }
         }
 
-        fn figures(&mut self) -> Figures {
-            Figures { items: 3, ..Figures::default() }
+        fn figures(&mut self) -> StatsFigures {
+            StatsFigures { items: 3, ..StatsFigures::default() }
         }
 
-        fn limits(&self) -> Limits {
-            Limits { asks_password: true, ..Limits::default() }
+        fn limits(&self) -> StatsSettings {
+            StatsSettings { asks_password: true, ..StatsSettings::default() }
         }
     }
 

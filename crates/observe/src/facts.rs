@@ -183,7 +183,7 @@ pub struct Persistence {
     /// Whether the settings ask for a journal.
     pub has_journal: bool,
     /// The journal, if it is on.
-    pub journal: Option<Journal>,
+    pub journal: Option<JournalFacts>,
     /// The data that a crash now would lose, in words.
     pub at_risk: String,
 }
@@ -207,7 +207,7 @@ pub struct Checkpoints {
 
 /// The journal.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Journal {
+pub struct JournalFacts {
     /// The size of the base and everything after it.
     pub size_bytes: u64,
     /// The size of the base.

@@ -33,16 +33,16 @@ mod slow_log;
 mod stats;
 
 pub use accounting::{Accounting, Call, Caller};
-pub use commands::{ENTRIES, Value, figures};
+pub use commands::{ENTRIES, InfoValue, figures};
 pub use door::{Ctx, Door, Entry, Function};
 pub use durations::Durations;
 pub use facts::{
-    Checkpoints, Clients, CpuTime, Facts, Followed, Journal, Loading, Persistence, Replication, Saving,
+    Checkpoints, Clients, CpuTime, Facts, Followed, JournalFacts, Loading, Persistence, Replication, Saving,
     Server, Span, Spans,
 };
 pub use memory::Memory;
-pub use monitors::{Monitors, Source, line};
+pub use monitors::{CommandSource, Monitors, line};
 pub use observed::{Observed, Rate};
 pub use peaks::RecentPeaks;
-pub use settings::Settings;
+pub use settings::ObserveSettings;
 pub use stats::{CommandStats, Counter, Denial, EntryType, ErrorCounts, ThreadStats, WIDTH_BUCKETS};

@@ -69,7 +69,7 @@ impl Monitors {
 
 /// The source of a command.
 #[derive(Clone, Copy, Debug)]
-pub enum Source<'a> {
+pub enum CommandSource<'a> {
     /// A script.
     Script,
     /// A client of this Unix socket.
@@ -79,12 +79,18 @@ pub enum Source<'a> {
 }
 
 /// `+<seconds>.<microseconds> [<db> <address>] "<argument>" …`
-pub fn line(now_us: u64, db: u32, source: Source<'_>, command: &Command, args: &[&[u8]]) -> Arc<Vec<u8>> {
+pub fn line(
+    now_us: u64,
+    db: u32,
+    source: CommandSource<'_>,
+    command: &Command,
+    args: &[&[u8]],
+) -> Arc<Vec<u8>> {
     let (seconds, micros) = (now_us / 1_000_000, now_us % 1_000_000);
     let source = match source {
-        Source::Script => "lua".to_owned(),
-        Source::Unix(path) => format!("unix:{path}"),
-        Source::Peer(address) => address.to_owned(),
+        CommandSource::Script => "lua".to_owned(),
+        CommandSource::Unix(path) => format!("unix:{path}"),
+        CommandSource::Peer(address) => address.to_owned(),
     };
     let mut line = format!("+{seconds}.{micros:06} [{db} {source}]").into_bytes();
     for arg in command.without_secrets(args) {
@@ -131,10 +137,10 @@ mod tests {
         check(
             b"set",
             &[b"SET", b"a", b"\x00\"\\\r\n\t\x07\x08~\xff"],
-            Source::Peer("127.0.0.1:60866"),
+            CommandSource::Peer("127.0.0.1:60866"),
             r#"127.0.0.1:60866] "SET" "a" "\x00\"\\\r\n\t\a\b~\xff""#,
         );
-        check(b"auth", &[b"whoami", b"p"], Source::Unix("/s"), r#"unix:/s] "whoami" "(redacted)""#);
-        check(b"set", &[b"set", b"a", b"b"], Source::Script, r#"lua] "set" "a" "b""#);
+        check(b"auth", &[b"whoami", b"p"], CommandSource::Unix("/s"), r#"unix:/s] "whoami" "(redacted)""#);
+        check(b"set", &[b"set", b"a", b"b"], CommandSource::Script, r#"lua] "set" "a" "b""#);
     }
 }

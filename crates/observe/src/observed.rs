@@ -8,7 +8,7 @@ use keyspace::Figure;
 use shard::Figures;
 
 use crate::latency_monitor::LatencyMonitor;
-use crate::settings::{Current, Settings};
+use crate::settings::{Current, ObserveSettings};
 use crate::slow_log::SlowLog;
 use crate::stats::{Counter, ThreadStats};
 
@@ -60,7 +60,7 @@ pub struct Rate {
 
 impl Observed {
     /// Makes the figures for `thread_count` threads and a table of `command_count` commands.
-    pub fn new(thread_count: usize, command_count: usize, settings: Settings) -> Observed {
+    pub fn new(thread_count: usize, command_count: usize, settings: ObserveSettings) -> Observed {
         Observed {
             settings: Current::new(settings),
             monitor_count: AtomicUsize::new(0),
@@ -75,7 +75,7 @@ impl Observed {
     }
 
     /// Replaces the settings by those that `read` returns. `read` is called under a lock, so that changes do not mix.
-    pub fn configure(&self, read: impl FnOnce() -> Settings) {
+    pub fn configure(&self, read: impl FnOnce() -> ObserveSettings) {
         self.settings.change(read);
     }
 
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     fn observed() -> Observed {
-        let settings = Settings {
+        let settings = ObserveSettings {
             slow_us: None,
             slow_log_len_max: 0,
             latency_threshold_ms: None,

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Settings about what is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct ObserveSettings {
     /// The least duration for the slow log; `None`: it is off.
     pub slow_us: Option<u64>,
     /// The most entries of the slow log.
@@ -19,7 +19,7 @@ pub struct Settings {
     pub tracks_durations: bool,
 }
 
-impl Settings {
+impl ObserveSettings {
     /// Whether a command of this duration is added to the slow log.
     pub(crate) fn is_slow_command(&self, ns: u64) -> bool {
         self.slow_us.is_some_and(|slow_us| ns >= slow_us.saturating_mul(1000))
@@ -42,11 +42,11 @@ impl Settings {
 pub(crate) struct Current {
     noteworthy_ns: AtomicU64,
     tracks_durations: AtomicBool,
-    settings: Mutex<Settings>,
+    settings: Mutex<ObserveSettings>,
 }
 
 impl Current {
-    pub(crate) fn new(settings: Settings) -> Current {
+    pub(crate) fn new(settings: ObserveSettings) -> Current {
         Current {
             noteworthy_ns: AtomicU64::new(settings.noteworthy_ns()),
             tracks_durations: AtomicBool::new(settings.tracks_durations),
@@ -55,7 +55,7 @@ impl Current {
     }
 
     /// Replaces the settings by those that `read` returns. `read` is called under a lock, so that changes do not mix.
-    pub(crate) fn change(&self, read: impl FnOnce() -> Settings) {
+    pub(crate) fn change(&self, read: impl FnOnce() -> ObserveSettings) {
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         *settings = read();
         self.noteworthy_ns.store(settings.noteworthy_ns(), Ordering::Relaxed);
@@ -63,7 +63,7 @@ impl Current {
     }
 
     /// All settings. Takes a lock.
-    pub(crate) fn all(&self) -> Settings {
+    pub(crate) fn all(&self) -> ObserveSettings {
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -87,7 +87,7 @@ mod tests {
     #[track_caller]
     fn check(slow_us: Option<u64>, latency_threshold_ms: Option<u64>, noteworthy_ns: u64) {
         let settings =
-            Settings { slow_us, slow_log_len_max: 1, latency_threshold_ms, tracks_durations: false };
+            ObserveSettings { slow_us, slow_log_len_max: 1, latency_threshold_ms, tracks_durations: false };
         let current = Current::new(settings);
         assert_eq!(current.noteworthy_ns(), noteworthy_ns);
         for ns in [0, noteworthy_ns / 2, noteworthy_ns.saturating_sub(1)]

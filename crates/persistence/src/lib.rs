@@ -49,20 +49,20 @@ mod writer;
 pub use configured::{MISCONF, choose, names, refuses_writes, save_settings, style};
 pub use error::Error;
 pub use import::aof;
-pub use import::{Choice, Files, Import, Source, Wanted, Wish};
+pub use import::{Choice, DataSource, Files, Import, Wanted, Wish};
 pub use load::{
     Examined, Extras, Load, Loaded, PAUSED_AUX, STREAM_DB_AUX, STREAM_ID_AUX, STREAM_OFFSET_AUX, StreamId,
     examine, on_heap_to_serve,
 };
 pub use names::{Names, moment, part_name};
-pub use output::Form;
+pub use output::SnapshotForm;
 pub use points::{Plan, is_due};
-pub use progress::{Figures, Progress};
+pub use progress::{LoadFigures, Progress};
 pub use purpose::{Checkpoints, NoCheckpoint, Purpose};
 pub use recover::{FoundSlice, Recovery};
 pub use role::{Role, roles};
 pub use scribe::{Saving, Scribe, Usage};
-pub use snapshots::{Content, Saved, Settings, Snapshots};
+pub use snapshots::{Saved, Settings, SnapshotContent, Snapshots};
 pub use spool::{Spool, SpoolProgress, SpoolState};
 pub use superseded::{STATE_AUX, VERSION_AUX, superseded_before};
 pub use tuning::Tuning;

@@ -32,7 +32,7 @@ const MANIFEST: u16 = u16::MAX;
 
 /// The form of a snapshot.
 #[derive(Clone, Copy, Debug)]
-pub struct Form {
+pub struct SnapshotForm {
     /// How values are encoded.
     pub style: Style,
     /// In Darter's own format: the id of the snapshot. `None` in Redis' format.
@@ -41,16 +41,16 @@ pub struct Form {
     main_count: u16,
 }
 
-impl Form {
+impl SnapshotForm {
     /// The form that the settings ask for, for a snapshot that a server with this many threads saves at
     /// `now_ms`.
-    pub fn wanted(settings: &Settings, now_ms: u64, thread_count: u16) -> Form {
+    pub fn wanted(settings: &Settings, now_ms: u64, thread_count: u16) -> SnapshotForm {
         let style = settings.style;
         let numbers = 1..MANIFEST - u16::from(LANES);
         assert!(numbers.contains(&thread_count), "{thread_count} threads: files would share their numbers");
         match settings.has_own_format {
-            false => Form { style, id: None, main_count: 1 },
-            true => Form { style, id: Some(settings.names.new_id(now_ms)), main_count: thread_count },
+            false => SnapshotForm { style, id: None, main_count: 1 },
+            true => SnapshotForm { style, id: Some(settings.names.new_id(now_ms)), main_count: thread_count },
         }
     }
 
@@ -78,7 +78,7 @@ pub(crate) struct Output<'a> {
     snapshots: &'a Snapshots,
     /// The settings at the beginning of the save.
     settings: Settings,
-    pub(crate) form: Form,
+    pub(crate) form: SnapshotForm,
     is_background: bool,
     files: BTreeMap<u16, Encoder<Sink>>,
     /// Parts that have been renamed.
@@ -91,7 +91,7 @@ impl<'a> Output<'a> {
     pub(crate) fn new(
         snapshots: &'a Snapshots,
         settings: Settings,
-        form: Form,
+        form: SnapshotForm,
         is_background: bool,
         spool: Option<Weak<Spool>>,
     ) -> Output<'a> {

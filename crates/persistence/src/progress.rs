@@ -18,7 +18,7 @@ pub struct Progress {
 
 /// The figures that `INFO` shows.
 #[derive(Debug)]
-pub struct Figures {
+pub struct LoadFigures {
     /// The start of loading, in seconds since 1970.
     pub started_seconds: u64,
     /// The size of the file.
@@ -64,7 +64,7 @@ impl Progress {
     }
 
     /// The figures, during a load.
-    pub fn figures(&self, now_ms: u64) -> Option<Figures> {
+    pub fn figures(&self, now_ms: u64) -> Option<LoadFigures> {
         let get = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let loaded_bytes = get(&self.loaded_bytes);
         // The length of the journal after its base is an estimate, and a file may grow.
@@ -76,7 +76,7 @@ impl Progress {
         let started_seconds = get(&self.started_seconds);
         let elapsed = (now_ms / 1000).saturating_sub(started_seconds);
         let bytes_left = total_bytes.saturating_sub(loaded_bytes);
-        self.is_loading().then(|| Figures {
+        self.is_loading().then(|| LoadFigures {
             started_seconds,
             total_bytes,
             used_bytes: get(&self.used_bytes),
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!((progress.percent(), figures(&progress).percent as u64), (25, 24));
         // The file is longer than expected.
         progress.loaded_bytes.store(500, Ordering::Relaxed);
-        let Figures { total_bytes, loaded_bytes, percent, seconds_left, .. } = figures(&progress);
+        let LoadFigures { total_bytes, loaded_bytes, percent, seconds_left, .. } = figures(&progress);
         assert_eq!((total_bytes, loaded_bytes, seconds_left, progress.percent()), (500, 500, 0, 100));
         assert!(percent < 100.0);
     }

@@ -1,7 +1,7 @@
 //! Runs a stream of commands that records changes of data: an append-only file of Redis, or the slices of a
 //! journal.
 //!
-//! Commands run on a [`Stage`], shards that no other component knows, through the table of commands, like
+//! Commands run on a [`LoadStage`], shards that no other component knows, through the table of commands, like
 //! those of clients. But nothing expires or is evicted, no waiters are served, and nothing is recorded: the
 //! stream contains each deletion as a command. A failing command ends the loading, because the data would
 //! differ from the original ones.
@@ -35,17 +35,17 @@ pub(crate) fn shown_name(args: &[&[u8]]) -> String {
 }
 
 /// Shards on which commands run before a server has them.
-pub(crate) struct Stage<'a> {
+pub(crate) struct LoadStage<'a> {
     pub(crate) target: &'a Target<'a>,
     pub(crate) shards: Shards,
     config: Arc<Config>,
 }
 
-impl<'a> Stage<'a> {
-    pub(crate) fn new(target: &'a Target<'a>) -> Stage<'a> {
+impl<'a> LoadStage<'a> {
+    pub(crate) fn new(target: &'a Target<'a>) -> LoadStage<'a> {
         let shards = Shards::new(target.load.placement.clone(), 1, target.load.db_count, 0);
         let config = Arc::new(Config { notify: 0, ..target.load.config.clone() });
-        Stage { target, shards, config }
+        LoadStage { target, shards, config }
     }
 
     /// Exchanges the databases of these shards with those of the target, while no runner has them. Returns
@@ -78,7 +78,7 @@ pub(crate) struct Runner<'s> {
 
 impl<'s> Runner<'s> {
     /// A runner that has entered the shards for which `is_own` is true.
-    pub(crate) fn new(stage: &'s Stage<'_>, table: &'s Table, is_own: impl Fn(ShardId) -> bool) -> Self {
+    pub(crate) fn new(stage: &'s LoadStage<'_>, table: &'s Table, is_own: impl Fn(ShardId) -> bool) -> Self {
         let hold = Hold::new(&stage.shards);
         let mut tx = Tx::new(hold, table, stage.config.clone(), stage.now());
         tx.keeps_due = true;
@@ -102,7 +102,7 @@ impl<'s> Runner<'s> {
     }
 
     /// Called between commands: updates the time and lets the heap settle.
-    pub(crate) fn settle(&mut self, stage: &Stage<'_>) {
+    pub(crate) fn settle(&mut self, stage: &LoadStage<'_>) {
         self.tx.now = stage.now();
         heap::settle();
     }

@@ -23,7 +23,7 @@ use keyspace::access::lru_clock;
 use keyspace::{Lfu, Marks, RecordRef, StrRef, Taken, UnixMs, ValueRef, Witness};
 use rdb::{Encoder, Style, ValueType};
 
-use crate::output::Form;
+use crate::output::SnapshotForm;
 use crate::purpose::Purpose;
 use crate::tuning::Tuning;
 
@@ -91,7 +91,7 @@ pub(crate) fn write_record<W: io::Write>(
 }
 
 /// An item for the writer.
-pub(crate) enum Chunk {
+pub(crate) enum WriterItem {
     /// Encoded entries, or a part of one, for this file.
     Bytes { file: u16, bytes: Vec<u8> },
     /// A string that has yet to be encoded, preceded by its key, for this file.
@@ -107,7 +107,7 @@ pub(crate) enum Chunk {
 
 /// A chunk on its way. Records that are evicted before they are saved go from the database to here, so
 /// waiting chunks do not count against `maxmemory`.
-pub(crate) type Sent = (Chunk, Exemption);
+pub(crate) type Sent = (WriterItem, Exemption);
 
 /// A snapshot being saved.
 pub struct Saving {
@@ -122,7 +122,7 @@ pub struct Saving {
     pub key_count: u64,
     /// The number of these that were saved.
     pub keys_done: AtomicU64,
-    pub(crate) form: Form,
+    pub(crate) form: SnapshotForm,
     usage: Usage,
     tuning: Tuning,
     waiting_bytes_max: AtomicUsize,
@@ -148,7 +148,7 @@ impl Saving {
         purpose: Purpose,
         started_ms: u64,
         (changes, key_count): (u64, u64),
-        (form, usage): (Form, Usage),
+        (form, usage): (SnapshotForm, Usage),
         tuning: Tuning,
         thread_count: usize,
     ) -> Saving {
@@ -239,7 +239,7 @@ impl Saving {
         self.is_given_up.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn send(&self, chunk: Chunk) {
+    pub(crate) fn send(&self, chunk: WriterItem) {
         let bytes = chunk.waiting_bytes();
         let waiting = self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.peak_bytes.fetch_max(waiting, Ordering::Relaxed);
@@ -250,7 +250,7 @@ impl Saving {
 
     /// Notes that nothing more will be captured.
     pub(crate) fn abandon(&self) {
-        self.send(Chunk::Abandoned);
+        self.send(WriterItem::Abandoned);
     }
 
     /// Notes that a scribe, or the thread that began the save, is done.
@@ -258,7 +258,7 @@ impl Saving {
         let before = self.open_count.fetch_sub(1, Ordering::AcqRel);
         assert!(before > 0, "a save was closed by more than have opened it");
         if before == 1 {
-            self.send(Chunk::End);
+            self.send(WriterItem::End);
         }
     }
 
@@ -274,24 +274,24 @@ impl Saving {
     }
 }
 
-impl Chunk {
+impl WriterItem {
     /// Its memory in bytes.
     fn memory_bytes(&self) -> usize {
         match self {
-            Chunk::Bytes { bytes, .. } => heap::block_bytes(bytes.capacity()),
-            Chunk::Text { head, text, .. } => {
+            WriterItem::Bytes { bytes, .. } => heap::block_bytes(bytes.capacity()),
+            WriterItem::Text { head, text, .. } => {
                 heap::block_bytes(head.capacity()) + heap::block_bytes(text.capacity())
             }
-            Chunk::End | Chunk::Abandoned | Chunk::GivenUp(_) => 0,
+            WriterItem::End | WriterItem::Abandoned | WriterItem::GivenUp(_) => 0,
         }
     }
 
     /// Bytes that this item keeps in memory.
     pub(crate) fn waiting_bytes(&self) -> usize {
         match self {
-            Chunk::Bytes { bytes, .. } => bytes.len(),
-            Chunk::Text { head, text, .. } => head.len() + text.len(),
-            Chunk::End | Chunk::Abandoned | Chunk::GivenUp(_) => 0,
+            WriterItem::Bytes { bytes, .. } => bytes.len(),
+            WriterItem::Text { head, text, .. } => head.len() + text.len(),
+            WriterItem::End | WriterItem::Abandoned | WriterItem::GivenUp(_) => 0,
         }
     }
 }
@@ -359,7 +359,7 @@ impl Scribe {
         if !self.chunk.is_empty() {
             let bytes = std::mem::take(&mut self.chunk);
             self.chunk_memory.resize(0);
-            self.saving.send(Chunk::Bytes { file: self.file, bytes });
+            self.saving.send(WriterItem::Bytes { file: self.file, bytes });
         }
     }
 
@@ -385,7 +385,7 @@ impl Scribe {
         self.key_count += 1;
         if let Some(text) = text {
             let (head, text) = (std::mem::take(&mut self.chunk), Arc::clone(text));
-            self.saving.send(Chunk::Text { file: self.file, head, text });
+            self.saving.send(WriterItem::Text { file: self.file, head, text });
             self.flush();
         } else if self.chunk.len() >= self.saving.tuning.chunk_bytes {
             self.flush();
@@ -407,7 +407,7 @@ impl Scribe {
             value.write(record.value(), until, encoder)
         });
         let lane = *lane;
-        self.saving.send(Chunk::Bytes { file: self.saving.form.file_of_lane(lane), bytes });
+        self.saving.send(WriterItem::Bytes { file: self.saving.form.file_of_lane(lane), bytes });
         if !is_done {
             return Taken::Part;
         }

@@ -13,10 +13,10 @@ use proactor::Clock;
 use rdb::{Encoder, Style};
 
 use crate::names::Names;
-use crate::output::{Form, Output};
+use crate::output::{Output, SnapshotForm};
 use crate::progress::Progress;
 use crate::purpose::{Checkpoints, NoCheckpoint, Purpose};
-use crate::scribe::{Chunk, Saving, Usage, write_record};
+use crate::scribe::{Saving, Usage, WriterItem, write_record};
 use crate::spool::Spool;
 use crate::superseded;
 use crate::tuning::Tuning;
@@ -43,7 +43,7 @@ pub struct Settings {
 }
 
 /// The content of a snapshot.
-pub struct Content<'a> {
+pub struct SnapshotContent<'a> {
     /// The databases of each shard, with its home thread.
     pub shards: Vec<(u16, &'a Dbs)>,
     /// The number of threads.
@@ -65,7 +65,7 @@ pub struct Saved {
     pub took_ms: u64,
 }
 
-impl Content<'_> {
+impl SnapshotContent<'_> {
     fn database_count(&self) -> usize {
         self.shards.first().map_or(0, |(_, dbs)| dbs.len())
     }
@@ -75,7 +75,7 @@ impl Content<'_> {
     }
 
     /// The beginning of a snapshot: the header, fields about it, and the number of keys.
-    fn head(&self, form: Form) -> io::Result<Vec<u8>> {
+    fn head(&self, form: SnapshotForm) -> io::Result<Vec<u8>> {
         let count = self.database_count();
         assert!(
             self.shards.iter().all(|(_, dbs)| dbs.len() == count),
@@ -183,7 +183,7 @@ impl Snapshots {
     pub fn save(
         &self,
         settings: Settings,
-        content: &Content<'_>,
+        content: &SnapshotContent<'_>,
         changes: u64,
         is_aborted: &dyn Fn() -> bool,
     ) -> io::Result<Saved> {
@@ -195,7 +195,7 @@ impl Snapshots {
             }
         }
         let started_ms = self.clock.now_ms();
-        let form = Form::wanted(&settings, started_ms, content.thread_count);
+        let form = SnapshotForm::wanted(&settings, started_ms, content.thread_count);
         let mut output = Output::new(self, settings, form, false, None);
         let saved = self.write(content, &mut output, is_aborted).and_then(|()| output.complete(None));
         output.discard();
@@ -209,7 +209,7 @@ impl Snapshots {
     /// Writes everything to the files of `output`.
     fn write(
         &self,
-        content: &Content<'_>,
+        content: &SnapshotContent<'_>,
         output: &mut Output<'_>,
         is_aborted: &dyn Fn() -> bool,
     ) -> io::Result<()> {
@@ -239,7 +239,7 @@ impl Snapshots {
     pub fn begin(
         &'static self,
         settings: Settings,
-        content: &Content<'_>,
+        content: &SnapshotContent<'_>,
         changes: u64,
         tell: Tell,
     ) -> io::Result<(Arc<Saving>, Writer)> {
@@ -252,7 +252,7 @@ impl Snapshots {
     pub fn begin_spool(
         &'static self,
         settings: Settings,
-        content: &Content<'_>,
+        content: &SnapshotContent<'_>,
         tell: Tell,
     ) -> io::Result<(Arc<Saving>, Writer, Arc<Spool>)> {
         let is_one_stream = settings.purpose == Purpose::Replicas && !settings.has_own_format;
@@ -265,7 +265,7 @@ impl Snapshots {
     fn prepare(
         &'static self,
         settings: Settings,
-        content: &Content<'_>,
+        content: &SnapshotContent<'_>,
         changes: u64,
         tell: Tell,
         spool: Option<Weak<Spool>>,
@@ -280,7 +280,7 @@ impl Snapshots {
             }
             Purpose::Replicas => {}
         }
-        let form = Form::wanted(&settings, now_ms, content.thread_count);
+        let form = SnapshotForm::wanted(&settings, now_ms, content.thread_count);
         let head = content.head(form)?;
         let (to_writer, chunks) = channel();
         let counts = (changes, content.key_count());
@@ -467,7 +467,7 @@ impl Snapshots {
     fn await_room(&self) {
         if let Some(saving) = self.current() {
             let (waiting, is_gone) = channel();
-            saving.send(Chunk::GivenUp(waiting));
+            saving.send(WriterItem::GivenUp(waiting));
             // The writer sends nothing; it drops its end when the space is free.
             let _ = is_gone.recv_timeout(ROOM_PATIENCE);
         }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, Weak};
 
 use crate::output::Output;
-use crate::scribe::{Chunk, Saving, Sent};
+use crate::scribe::{Saving, Sent, WriterItem};
 use crate::snapshots::{Settings, Snapshots};
 use crate::spool::Spool;
 
@@ -57,7 +57,7 @@ impl Writer {
             // Received chunks do not count until they are written.
             let ended = match self.chunks.recv() {
                 Ok((chunk, _memory)) => self.take(chunk),
-                Err(_) => self.take(Chunk::Abandoned),
+                Err(_) => self.take(WriterItem::Abandoned),
             };
             if ended {
                 return;
@@ -70,21 +70,21 @@ impl Writer {
         let ended = match self.chunks.try_recv() {
             Ok((chunk, _memory)) => self.take(chunk),
             Err(TryRecvError::Empty) => return WriterStep::Waits,
-            Err(TryRecvError::Disconnected) => self.take(Chunk::Abandoned),
+            Err(TryRecvError::Disconnected) => self.take(WriterItem::Abandoned),
         };
         if ended { WriterStep::Ended } else { WriterStep::Wrote }
     }
 
     /// Handles a chunk. Returns true if it was the last one.
-    fn take(&mut self, chunk: Chunk) -> bool {
-        if let Chunk::GivenUp(_waiting) = chunk {
+    fn take(&mut self, chunk: WriterItem) -> bool {
+        if let WriterItem::GivenUp(_waiting) = chunk {
             assert!(self.saving.has_failed(), "files go of a save that may still become the snapshot");
             self.output.end_spool(false);
             self.output.discard();
             return false;
         }
         let bytes = chunk.waiting_bytes();
-        let is_last = matches!(chunk, Chunk::End | Chunk::Abandoned);
+        let is_last = matches!(chunk, WriterItem::End | WriterItem::Abandoned);
         if !self.saving.has_failed()
             && let Err(error) = self.write(chunk)
         {
@@ -111,7 +111,7 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, chunk: Chunk) -> io::Result<()> {
+    fn write(&mut self, chunk: WriterItem) -> io::Result<()> {
         if self.output.is_abandoned() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
@@ -119,13 +119,13 @@ impl Writer {
             self.output.file(0)?.bytes(&std::mem::take(&mut self.head))?;
         }
         match chunk {
-            Chunk::Bytes { file, bytes } => self.output.file(file)?.bytes(&bytes),
-            Chunk::Text { file, head, text } => {
+            WriterItem::Bytes { file, bytes } => self.output.file(file)?.bytes(&bytes),
+            WriterItem::Text { file, head, text } => {
                 let file = self.output.file(file)?;
                 file.bytes(&head)?;
                 file.string(&text)
             }
-            Chunk::End | Chunk::Abandoned | Chunk::GivenUp(_) => Ok(()),
+            WriterItem::End | WriterItem::Abandoned | WriterItem::GivenUp(_) => Ok(()),
         }
     }
 

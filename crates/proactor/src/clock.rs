@@ -12,10 +12,10 @@ use crate::sys;
 
 /// A clock; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Clock(Source);
+pub struct Clock(ClockSource);
 
 #[derive(Clone, Debug)]
-enum Source {
+enum ClockSource {
     Real { counter: quanta::Clock, start: u64, start_unix_ms: u64 },
     Simulated { now_ns: Arc<AtomicU64>, set_ahead_ms: Arc<AtomicI64> },
 }
@@ -48,14 +48,14 @@ impl Clock {
             let counter = quanta::Clock::new();
             let start = counter.raw();
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            Clock(Source::Real { counter, start, start_unix_ms: since.as_millis() as u64 })
+            Clock(ClockSource::Real { counter, start, start_unix_ms: since.as_millis() as u64 })
         };
         FIRST.get_or_init(first).clone()
     }
 
     /// A clock that shows this many nanoseconds since its beginning. The owner of `now_ns` advances it.
     pub fn simulated(now_ns: Arc<AtomicU64>) -> Clock {
-        Clock(Source::Simulated { now_ns, set_ahead_ms: Arc::default() })
+        Clock(ClockSource::Simulated { now_ns, set_ahead_ms: Arc::default() })
     }
 
     /// Sets the wall clock ahead, or back, for all clones of a simulated clock.
@@ -64,8 +64,8 @@ impl Clock {
     /// If it is the real clock, which cannot be set from here.
     pub fn set_ahead(&self, ms: i64) {
         match &self.0 {
-            Source::Real { .. } => panic!("the machine's clock is not ours"),
-            Source::Simulated { set_ahead_ms, .. } => _ = set_ahead_ms.fetch_add(ms, Ordering::Relaxed),
+            ClockSource::Real { .. } => panic!("the machine's clock is not ours"),
+            ClockSource::Simulated { set_ahead_ms, .. } => _ = set_ahead_ms.fetch_add(ms, Ordering::Relaxed),
         }
     }
 
@@ -78,8 +78,8 @@ impl Clock {
     /// jumps or runs backwards.
     pub fn steady_ms(&self) -> u64 {
         match &self.0 {
-            Source::Real { start_unix_ms, .. } => start_unix_ms + self.monotonic_ms(),
-            Source::Simulated { .. } => SIMULATED_START_UNIX_MS + self.monotonic_ms(),
+            ClockSource::Real { start_unix_ms, .. } => start_unix_ms + self.monotonic_ms(),
+            ClockSource::Simulated { .. } => SIMULATED_START_UNIX_MS + self.monotonic_ms(),
         }
     }
 
@@ -96,8 +96,8 @@ impl Clock {
             (ticks, now_ms) = (after, self.now_ms());
         }
         let (start, start_unix_ms) = match &self.0 {
-            Source::Real { start, start_unix_ms, .. } => (*start, *start_unix_ms),
-            Source::Simulated { .. } => (0, SIMULATED_START_UNIX_MS),
+            ClockSource::Real { start, start_unix_ms, .. } => (*start, *start_unix_ms),
+            ClockSource::Simulated { .. } => (0, SIMULATED_START_UNIX_MS),
         };
         let monotonic_ms = self.ticks_to_ns(start, ticks) / 1_000_000;
         Moment { now_ms, steady_ms: start_unix_ms + monotonic_ms, monotonic_ms, ticks }
@@ -106,11 +106,11 @@ impl Clock {
     /// Microseconds since 1970, as `TIME` reports them.
     pub fn now_us(&self) -> u64 {
         match &self.0 {
-            Source::Real { .. } => {
+            ClockSource::Real { .. } => {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
             }
-            Source::Simulated { set_ahead_ms, .. } => {
+            ClockSource::Simulated { set_ahead_ms, .. } => {
                 let set_ahead_us = set_ahead_ms.load(Ordering::Relaxed) * 1_000;
                 (SIMULATED_START_UNIX_MS * 1_000 + self.monotonic_ns() / 1_000)
                     .saturating_add_signed(set_ahead_us)
@@ -121,16 +121,16 @@ impl Clock {
     /// Nanoseconds since some moment in the past; never runs backwards.
     pub fn monotonic_ns(&self) -> u64 {
         match &self.0 {
-            Source::Real { counter, start, .. } => counter.delta_as_nanos(*start, counter.raw()),
-            Source::Simulated { now_ns, .. } => now_ns.load(Ordering::Relaxed),
+            ClockSource::Real { counter, start, .. } => counter.delta_as_nanos(*start, counter.raw()),
+            ClockSource::Simulated { now_ns, .. } => now_ns.load(Ordering::Relaxed),
         }
     }
 
     /// Processor time that the calling thread has used; 0 in a simulation.
     pub fn thread_cpu_ns(&self) -> u64 {
         match &self.0 {
-            Source::Real { .. } => sys::thread_cpu_ns(),
-            Source::Simulated { .. } => 0,
+            ClockSource::Real { .. } => sys::thread_cpu_ns(),
+            ClockSource::Simulated { .. } => 0,
         }
     }
 
@@ -143,8 +143,8 @@ impl Clock {
     /// converts differences.
     pub fn ticks(&self) -> u64 {
         match &self.0 {
-            Source::Real { counter, .. } => counter.raw(),
-            Source::Simulated { now_ns, .. } => now_ns.load(Ordering::Relaxed),
+            ClockSource::Real { counter, .. } => counter.raw(),
+            ClockSource::Simulated { now_ns, .. } => now_ns.load(Ordering::Relaxed),
         }
     }
 
@@ -158,8 +158,8 @@ impl Clock {
     /// A duration in nanoseconds from two readings of [`ticks`](Clock::ticks).
     pub fn ticks_to_ns(&self, start: u64, end: u64) -> u64 {
         match &self.0 {
-            Source::Real { counter, .. } => counter.delta_as_nanos(start, end),
-            Source::Simulated { .. } => end.saturating_sub(start),
+            ClockSource::Real { counter, .. } => counter.delta_as_nanos(start, end),
+            ClockSource::Simulated { .. } => end.saturating_sub(start),
         }
     }
 }

@@ -56,7 +56,7 @@ pub struct Sent {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ConnectionState {
     /// Its name works.
     Open,
     /// Closed by the server; output is still being sent.
@@ -88,7 +88,7 @@ bitflags::bitflags! {
 #[derive(Debug)]
 pub(crate) struct Connection<L> {
     pub(crate) link: L,
-    pub(crate) state: State,
+    pub(crate) state: ConnectionState,
     pub(crate) care: Care,
     pub(crate) input: InputBuffer,
     pub(crate) output: Output,
@@ -111,7 +111,7 @@ impl<L> Connection<L> {
     pub(crate) fn new(link: L) -> Connection<L> {
         Connection {
             link,
-            state: State::Open,
+            state: ConnectionState::Open,
             care: Care::empty(),
             input: InputBuffer::new(),
             output: Output::new(),
@@ -165,12 +165,12 @@ impl<L> Connection<L> {
     /// Whether it has nothing left to send.
     pub(crate) fn is_quiet(&self) -> bool {
         let has_output = !self.output.is_empty() || !self.sending.is_empty();
-        self.state == State::Open && !self.is_dirty && !self.is_holding && !has_output
+        self.state == ConnectionState::Open && !self.is_dirty && !self.is_holding && !has_output
     }
 
     /// Whether it is closing and all its output has been sent.
     pub(crate) fn has_flushed(&self) -> bool {
-        self.state == State::Flushing
+        self.state == ConnectionState::Flushing
             && self.sending.is_empty()
             && self.output.is_empty()
             && self.coded.as_ref().is_none_or(|coded| coded.has_finished())
@@ -178,7 +178,7 @@ impl<L> Connection<L> {
 
     /// Whether it is closing, all its output has been sent, and its codec can send its goodbye.
     pub(crate) fn owes_goodbye(&self) -> bool {
-        self.state == State::Flushing
+        self.state == ConnectionState::Flushing
             && self.sending.is_empty()
             && self.output.is_empty()
             && self.coded.as_ref().is_some_and(|coded| coded.owes_goodbye())
@@ -187,13 +187,13 @@ impl<L> Connection<L> {
     /// Whether it is closing and nothing is left to wait for.
     pub(crate) fn is_over(&self) -> bool {
         match self.state {
-            State::Open | State::Dead => false,
+            ConnectionState::Open | ConnectionState::Dead => false,
             // A peer that has gone during the handshake will not receive anything.
-            State::Flushing => {
+            ConnectionState::Flushing => {
                 self.is_broken()
                     || self.has_ended && self.coded.as_ref().is_some_and(|coded| !coded.is_ready())
             }
-            State::Draining => self.has_ended,
+            ConnectionState::Draining => self.has_ended,
         }
     }
 
@@ -236,7 +236,7 @@ impl<L> Connection<L> {
 
     /// Moves all output into `sending`, whether or not it can be delivered.
     pub(crate) fn fill_to_the_last(&mut self, pool: &mut BufferPool) {
-        let is_closing = self.state != State::Open;
+        let is_closing = self.state != ConnectionState::Open;
         match &mut self.coded {
             Some(coded) => coded.fill(&mut self.sending, &mut self.output, is_closing, pool),
             None => self.sending.fill(&mut self.output),
@@ -248,7 +248,7 @@ impl<L> Connection<L> {
     /// Decodes received bytes.
     pub(crate) fn decode(&mut self, wire: &[u8]) -> Result<Heard, io::ErrorKind> {
         match &mut self.coded {
-            Some(coded) if !self.has_ended && self.state != State::Draining => {
+            Some(coded) if !self.has_ended && self.state != ConnectionState::Draining => {
                 coded.receive(wire, &mut self.input)
             }
             _ => Ok(Heard::More),
@@ -258,7 +258,7 @@ impl<L> Connection<L> {
     /// Whether something can be sent now that could not before these bytes arrived: output of the codec, or
     /// output that waited for the end of the handshake.
     pub(crate) fn has_to_answer(&self) -> bool {
-        let has_output = !self.output.is_empty() || self.state == State::Flushing;
+        let has_output = !self.output.is_empty() || self.state == ConnectionState::Flushing;
         self.coded.as_ref().is_some_and(|coded| coded.has_to_answer(has_output))
     }
 

@@ -22,7 +22,7 @@ use resp::Output;
 
 use crate::Config;
 use crate::codec::{Codec, Coded, Heard};
-use crate::connection::{Care, Connection, Io, Sent, State, Usage};
+use crate::connection::{Care, Connection, ConnectionState, Io, Sent, Usage};
 use crate::event::{ConnId, Event};
 use crate::input::InputBuffer;
 use crate::pool::BufferPool;
@@ -33,7 +33,7 @@ const UNREPORTED: Care = Care::PAUSED.union(Care::DETACHING);
 const UNUSUAL_INPUT: Care = UNREPORTED.union(Care::CODED);
 
 #[derive(Debug)]
-struct Slot<L> {
+struct ConnectionSlot<L> {
     generation: u32,
     occupant: Option<Connection<L>>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Limits {
 
 #[derive(Debug)]
 pub(crate) struct Connections<L> {
-    slots: Vec<Slot<L>>,
+    slots: Vec<ConnectionSlot<L>>,
     free: Vec<u32>,
     dirty: Vec<u32>,
     /// The last turn's `dirty`, kept for its memory.
@@ -109,7 +109,7 @@ impl<L> Connections<L> {
 
     fn insert_connection(&mut self, connection: Connection<L>) -> ConnId {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: 0, occupant: None });
+            self.slots.push(ConnectionSlot { generation: 0, occupant: None });
             u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 descriptors exist")
         });
         let place = &mut self.slots[slot as usize];
@@ -135,7 +135,7 @@ impl<L> Connections<L> {
 
     /// The connection, if the name still works.
     pub(crate) fn open(&mut self, id: ConnId) -> Option<&mut Connection<L>> {
-        self.occupant_named(id).filter(|connection| connection.state == State::Open)
+        self.occupant_named(id).filter(|connection| connection.state == ConnectionState::Open)
     }
 
     /// Whether there are connections, in any state.
@@ -384,7 +384,7 @@ impl<L> Connections<L> {
     /// Begins to close a connection after its output. False if the name does not work.
     pub(crate) fn begin_close(&mut self, id: ConnId, now_ns: u64) -> bool {
         let Some(connection) = self.open(id) else { return false };
-        connection.state = State::Flushing;
+        connection.state = ConnectionState::Flushing;
         connection.input = InputBuffer::new();
         let deadline_ns = now_ns.saturating_add(self.limits.close_timeout_ns);
         self.closing.push_back((deadline_ns, id));
@@ -476,7 +476,7 @@ impl<L> Connections<L> {
         let conn = self.name(slot);
         let turn = self.turn;
         let Some((connection, pool)) = self.occupant_and_pool(slot) else { return true };
-        if connection.state != State::Open || connection.care.intersects(UNUSUAL_INPUT) {
+        if connection.state != ConnectionState::Open || connection.care.intersects(UNUSUAL_INPUT) {
             return self.received_with_care(slot, bytes, events);
         }
         connection.lend_input(pool);
@@ -499,14 +499,14 @@ impl<L> Connections<L> {
         let heard = if connection.coded.is_some() {
             connection.lend_input(pool);
             connection.decode(bytes)
-        } else if connection.state == State::Open {
+        } else if connection.state == ConnectionState::Open {
             connection.lend_input(pool);
             connection.receive(bytes, pool);
             Ok(Heard::More)
         } else {
             return true;
         };
-        if connection.state != State::Open {
+        if connection.state != ConnectionState::Open {
             connection.input = InputBuffer::new();
         } else if connection.input.len() == before {
             // A part of a frame, or of a handshake.
@@ -539,7 +539,7 @@ impl<L> Connections<L> {
         let conn = self.name(slot);
         let Some(connection) = self.occupant(slot) else { return };
         connection.output.clear();
-        if connection.state == State::Open && !connection.has_ended {
+        if connection.state == ConnectionState::Open && !connection.has_ended {
             events.push(Event::Closed { conn, error: Some(error) });
         }
         self.mark_dirty(slot);
@@ -566,7 +566,8 @@ impl<L> Connections<L> {
     pub(crate) fn ended(&mut self, slot: u32, error: Option<io::ErrorKind>, events: &mut Vec<Event>) {
         let conn = self.name(slot);
         let Some(connection) = self.occupant(slot) else { return };
-        let is_news = !connection.has_ended && connection.state == State::Open && !connection.has_failed();
+        let is_news =
+            !connection.has_ended && connection.state == ConnectionState::Open && !connection.has_failed();
         let error = error.or_else(|| connection.truncation());
         connection.has_ended = true;
         if error.is_some() {

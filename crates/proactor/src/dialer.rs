@@ -1,6 +1,6 @@
 //! Makes connections to another machine, or to another one in a simulation.
 //!
-//! The call blocks until the other side answers, so it is for errands and other threads that may wait. In a
+//! The call blocks until the other side answers, so it is for blocking tasks and other threads that may wait. In a
 //! simulation it returns at once; bytes sent over the connection still take their time.
 
 use std::io;

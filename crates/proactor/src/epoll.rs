@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use crate::acceptor::Acceptor;
-use crate::connection::{Connection, State};
+use crate::connection::{Connection, ConnectionState};
 use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
 use crate::sending::SEND_CHUNKS_MAX;
@@ -250,7 +250,7 @@ impl EpollDriver {
     /// Takes the next step of closing a connection.
     fn finish_closing(&mut self, slot: u32) {
         let Some(connection) = self.connections.occupant(slot) else { return };
-        if connection.state == State::Open {
+        if connection.state == ConnectionState::Open {
             return;
         }
         if connection.owes_goodbye() {
@@ -258,7 +258,7 @@ impl EpollDriver {
         } else if connection.has_flushed() {
             // The socket may be gone already. Then the next read reports it.
             let _ = sys::shutdown(connection.link.kernel.fd.as_fd(), std::net::Shutdown::Write);
-            connection.state = State::Draining;
+            connection.state = ConnectionState::Draining;
         }
         if self.connections.occupant(slot).is_some_and(|connection| connection.is_over()) {
             self.connections.free(slot);

@@ -13,6 +13,7 @@
 
 mod acceptor;
 mod affinity;
+mod blocking_tasks;
 mod clock;
 mod codec;
 mod connection;
@@ -23,7 +24,6 @@ mod driver;
 mod driver_config;
 mod entropy;
 mod epoll;
-mod errands;
 mod error;
 mod event;
 mod idle;
@@ -41,6 +41,7 @@ mod uring;
 mod waker;
 
 pub use affinity::{CpuSet, allowed_cpus, cpu_quota};
+pub use blocking_tasks::{BlockingStep, BlockingTasks, Work};
 pub use clock::{Clock, Moment, sooner};
 pub use codec::{Codec, HANDSHAKE_BYTES_MAX, Heard, PLAIN_BYTES_MAX};
 pub use connection::{Io, Sent, Usage};
@@ -53,7 +54,6 @@ pub use driver::{Detached, Driver};
 pub use driver_config::{Config, IoChoice};
 pub use entropy::Entropy;
 pub use epoll::EpollDriver;
-pub use errands::{ErrandStep, Errands, Work};
 pub use error::Error;
 pub use event::{CloseMode, ConnId, Event};
 pub use inbox::{Envelope, Inbox, Mail, Spares};

@@ -38,7 +38,7 @@ impl How {
 
 /// A shutdown that is under way.
 #[derive(Debug)]
-struct Request<A> {
+struct UnderWay<A> {
     how: How,
     /// Whether a signal asked for it.
     is_signal: bool,
@@ -53,7 +53,7 @@ struct Request<A> {
 
 /// The result of a shutdown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum ShutdownOutcome {
     /// The process ends. Everything is saved that was to be saved.
     Ends,
     /// The process ends. Saving failed, but the shutdown was forced.
@@ -67,7 +67,7 @@ pub enum Outcome {
 /// The state of a shutdown. `A`: a client that asks for it.
 #[derive(Debug)]
 pub struct Shutdown<A> {
-    request: Mutex<Option<Request<A>>>,
+    request: Mutex<Option<UnderWay<A>>>,
     is_under_way: AtomicBool,
     /// Scripts that have written nothing have to end.
     ends_scripts: AtomicBool,
@@ -89,7 +89,7 @@ impl<A> Shutdown<A> {
         }
     }
 
-    fn request(&self) -> MutexGuard<'_, Option<Request<A>>> {
+    fn request(&self) -> MutexGuard<'_, Option<UnderWay<A>>> {
         self.request.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,7 +113,7 @@ impl<A> Shutdown<A> {
             return false;
         }
         let askers = asker.into_iter().collect();
-        *request = Some(Request { how, is_signal, askers, is_aborted: false, next: None, is_final: false });
+        *request = Some(UnderWay { how, is_signal, askers, is_aborted: false, next: None, is_final: false });
         drop(request);
         self.is_under_way.store(true, Ordering::Relaxed);
         true
@@ -161,16 +161,16 @@ impl<A> Shutdown<A> {
 
     /// Call this after saving. `saved`: saving succeeded, or nothing had to be saved. If the process ends, the
     /// shutdown cannot be aborted any more.
-    pub fn end(&self, saved: bool) -> Outcome {
+    pub fn end(&self, saved: bool) -> ShutdownOutcome {
         let mut request = self.request();
         let Some(request) = request.as_mut().filter(|request| !request.is_aborted) else {
-            return Outcome::Aborted;
+            return ShutdownOutcome::Aborted;
         };
         if !saved && !request.how.is_forced {
-            return Outcome::Failed;
+            return ShutdownOutcome::Failed;
         }
         request.is_final = true;
-        if saved { Outcome::Ends } else { Outcome::EndsUnsaved }
+        if saved { ShutdownOutcome::Ends } else { ShutdownOutcome::EndsUnsaved }
     }
 
     /// Whether the process ends even if nothing consistent can be saved.
@@ -246,15 +246,15 @@ mod tests {
     #[test]
     fn a_save_that_failed_ends_nothing_unless_forced() {
         for (is_forced, saved, outcome) in [
-            (false, true, Outcome::Ends),
-            (false, false, Outcome::Failed),
-            (true, false, Outcome::EndsUnsaved),
-            (true, true, Outcome::Ends),
+            (false, true, ShutdownOutcome::Ends),
+            (false, false, ShutdownOutcome::Failed),
+            (true, false, ShutdownOutcome::EndsUnsaved),
+            (true, true, ShutdownOutcome::Ends),
         ] {
             let shutdown = Shutdown::new(1);
             shutdown.begin(How { is_forced, ..SAVING }, Some(()));
             assert_eq!(shutdown.end(saved), outcome);
-            assert_eq!(shutdown.abort(), outcome == Outcome::Failed, "what ends cannot be aborted");
+            assert_eq!(shutdown.abort(), outcome == ShutdownOutcome::Failed, "what ends cannot be aborted");
         }
     }
 
@@ -264,7 +264,7 @@ mod tests {
         assert!(!shutdown.abort());
         shutdown.begin(SAVING, Some(()));
         assert!(shutdown.abort() && !shutdown.abort() && shutdown.is_aborted());
-        assert_eq!((shutdown.how(), shutdown.end(true)), (None, Outcome::Aborted));
+        assert_eq!((shutdown.how(), shutdown.end(true)), (None, ShutdownOutcome::Aborted));
         assert_eq!(shutdown.cancel(), (vec![()], None));
         assert!(!shutdown.is_aborted());
     }
@@ -278,7 +278,7 @@ mod tests {
         assert!(shutdown.is_aborted());
         let (_, next) = shutdown.cancel();
         assert!(next.is_some_and(|how| shutdown.begin(how, None)));
-        assert_eq!(shutdown.end(true), Outcome::Ends);
+        assert_eq!(shutdown.end(true), ShutdownOutcome::Ends);
     }
 
     #[test]

@@ -149,20 +149,20 @@ pub enum Way {
 
 /// A request by `CLIENT TRACKING ON`.
 #[derive(Debug, Default)]
-pub struct Request<'a> {
+pub struct TrackingRequest<'a> {
     wanted: ClientTracking,
     /// The client is not told of its own changes (`NOLOOP`).
     pub no_loop: bool,
     prefixes: Vec<&'a [u8]>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> TrackingRequest<'a> {
     /// Parses the arguments. `is_client`: whether a client with this id exists.
     pub fn parse(
         mut args: &'a [&'a [u8]],
         is_client: impl Fn(u64) -> bool,
-    ) -> Result<Request<'a>, CommandError> {
-        let mut request = Request::default();
+    ) -> Result<TrackingRequest<'a>, CommandError> {
+        let mut request = TrackingRequest::default();
         while let [word, after @ ..] = args {
             let is = |name| keyword_is(word, name);
             args = after;
@@ -195,7 +195,7 @@ impl<'a> Request<'a> {
     }
     /// Refuses options that contradict each other or the client's former request.
     pub fn check(&self, old: Option<&ClientTracking>) -> CommandResult {
-        let Request { wanted, prefixes, .. } = self;
+        let TrackingRequest { wanted, prefixes, .. } = self;
         let text = match old {
             _ if !wanted.broadcasts && !prefixes.is_empty() => {
                 "ERR PREFIX option requires BCAST mode to be enabled"
@@ -294,8 +294,8 @@ mod tests {
         assert!(!ClientTracking { broadcasts: true, ..ClientTracking::default() }.remembers());
     }
 
-    fn request<'a>(args: &'a [&'a [u8]]) -> Result<Request<'a>, CommandError> {
-        Request::parse(args, |id| id == 7)
+    fn request<'a>(args: &'a [&'a [u8]]) -> Result<TrackingRequest<'a>, CommandError> {
+        TrackingRequest::parse(args, |id| id == 7)
     }
 
     /// The tracking of a client that had asked for `old`, if anything, and now asks for `new`; or the error.

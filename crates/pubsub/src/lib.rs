@@ -36,7 +36,7 @@ use engine::HostFn;
 use resp::Reply;
 
 pub use crate::broadcasts::{Broadcasts, Keys, memory_bytes};
-pub use crate::caching::{Caching, ClientTracking, Request, Way};
+pub use crate::caching::{Caching, ClientTracking, TrackingRequest, Way};
 pub use crate::commands::{ENTRIES, leave_all};
 pub use crate::delivery::{Encodings, is_for, split_by_thread, take_for, take_for_thread, write_message};
 pub use crate::directory::Directory;

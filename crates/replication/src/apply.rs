@@ -17,7 +17,7 @@ use engine::Located;
 use shard::{PATIENCE_AFTER, ShardId};
 
 use crate::following::Following;
-use crate::round::{Round, Step, Words, Wrong};
+use crate::round::{Round, RoundCommand, Words, Wrong};
 use crate::stage::{Ran, Stage, Vocabulary};
 use crate::wide::Wide;
 
@@ -175,13 +175,13 @@ pub(crate) fn run_steps(
     following: &Following,
     stage: &mut dyn Stage,
 ) -> Vec<Range<usize>> {
-    let is_own = |step: &&Step| step.key.is_none_or(|(_, (id, _))| own(id));
+    let is_own = |step: &&RoundCommand| step.key.is_none_or(|(_, (id, _))| own(id));
     let mut failed = Vec::new();
     let steps = round.steps().iter().filter(is_own);
     let mut places = steps.clone().skip(PLACE_AHEAD);
     let mut records = steps.clone().skip(RECORD_AHEAD);
     for step in steps {
-        let located = |step: &Step| step.key.map(|(_, (id, hash))| (step.db as usize, id, hash));
+        let located = |step: &RoundCommand| step.key.map(|(_, (id, hash))| (step.db as usize, id, hash));
         let hold = &stage.tx().hold;
         if let Some((db, id, hash)) = places.next().and_then(located) {
             hold.shard(id).dbs[db].prefetch_place(hash);

@@ -10,9 +10,9 @@ use engine::{
 use config::CLUSTER_MODE;
 
 use crate::address::Address;
-use crate::failover::Plan;
+use crate::failover::FailoverPlan;
 use crate::feed::Feed;
-use crate::primary::{Content, Replica};
+use crate::primary::{CopyContent, Replica};
 use crate::waiting::{WAIT, WAITAOF};
 use crate::{Ctx, Entry, Run, handover, role};
 
@@ -69,8 +69,8 @@ fn failover(ctx: &mut Ctx) -> CommandResult {
 }
 
 /// Reads the options of `FAILOVER`.
-fn plan(ctx: &mut Ctx) -> Result<Plan, CommandError> {
-    let mut plan = Plan { target: None, forces: false, end_ms: None };
+fn plan(ctx: &mut Ctx) -> Result<FailoverPlan, CommandError> {
+    let mut plan = FailoverPlan { target: None, forces: false, end_ms: None };
     let mut rest = &ctx.args[1..];
     while let [word, after @ ..] = rest {
         rest = match after {
@@ -203,7 +203,7 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
     let (client, address) = ctx.host.client();
     let peer = ctx.host.peer();
     let (port, capabilities, content) = (peer.port, peer.capabilities, peer.content());
-    if content == Content::Functions && !capabilities.reads_marks {
+    if content == CopyContent::Functions && !capabilities.reads_marks {
         return Err(CommandError::fixed("ERR Filtered replica requires EOF capability"));
     }
     let address = peer.address.clone().unwrap_or(address);
@@ -221,7 +221,7 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
                 String::new()
             };
             ctx.reply.simple(&format!("CONTINUE{id}"));
-            let from = if matches!(place, Place::Journal(_)) { "the journal" } else { "memory" };
+            let from = if matches!(place, ResumePoint::Journal(_)) { "the journal" } else { "memory" };
             tracing::info!(
                 "Partial resynchronization request from {address}:{port} accepted, from {from}, behind offset {}",
                 parse_i64(ctx.args[2])?.saturating_sub(1)
@@ -230,9 +230,9 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
                 ctx.store.tell_replicas(&[b"REPLCONF", b"GETACK", &mark]);
             }
             match place {
-                Place::Memory(reader) => Feed::online(replica(content), reader, now_ms),
-                Place::Journal(offset) => {
-                    Feed::waiting(replica(Content::Tail(offset)), false, false, None, now_ms)
+                ResumePoint::Memory(reader) => Feed::online(replica(content), reader, now_ms),
+                ResumePoint::Journal(offset) => {
+                    Feed::waiting(replica(CopyContent::Tail(offset)), false, false, None, now_ms)
                 }
             }
         }
@@ -274,7 +274,7 @@ fn take_over(ctx: &mut Ctx) -> CommandResult {
 }
 
 /// Where in the stream a replica continues.
-enum Place {
+enum ResumePoint {
     /// In the part that is in memory.
     Memory(Reader),
     /// At this offset, in the journal.
@@ -282,7 +282,7 @@ enum Place {
 }
 
 /// Where in the stream the client continues, if it knows the stream and that part is still available.
-fn place_of(ctx: &mut Ctx) -> Result<Option<Place>, CommandError> {
+fn place_of(ctx: &mut Ctx) -> Result<Option<ResumePoint>, CommandError> {
     let (id, first) = (ctx.args[1], parse_i64(ctx.args[2])?);
     let primary = ctx.host.primary();
     // It names the first byte that it lacks, counted from 1.
@@ -293,8 +293,8 @@ fn place_of(ctx: &mut Ctx) -> Result<Option<Place>, CommandError> {
         let applied = history.previous.map_or(0, |(_, end)| end);
         let version = ctx.host.peer().capabilities.version();
         let reader = ctx.host.backlog().read_from_coming(offset, applied, version);
-        let in_journal = || ctx.host.has_in_journal(offset).then_some(Place::Journal(offset));
-        reader.map(Place::Memory).or_else(in_journal)
+        let in_journal = || ctx.host.has_in_journal(offset).then_some(ResumePoint::Journal(offset));
+        reader.map(ResumePoint::Memory).or_else(in_journal)
     });
     if place.is_none() && id != b"?" {
         primary.refused_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

@@ -15,7 +15,7 @@ const IS_PRIMARY: &str = "be sent to a master";
 /// The state of a failover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum State {
+pub(crate) enum FailoverState {
     Nothing,
     /// Waits for a replica that has everything.
     Waiting,
@@ -29,7 +29,7 @@ pub(crate) enum State {
 
 /// The request.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct FailoverPlan {
     /// The replica to hand over to. `None`: the first one that has everything.
     pub(crate) target: Option<Address>,
     /// Whether the replica takes over at the timeout even if it lacks data.
@@ -39,7 +39,7 @@ pub(crate) struct Plan {
 }
 
 /// A place in the stream after which nothing may be sent.
-pub(crate) struct Mark {
+pub(crate) struct StreamMark {
     pub(crate) cut: Cut,
     /// The bytes that all threads had sent up to this place.
     pub(crate) sent_bytes: u64,
@@ -49,42 +49,47 @@ pub(crate) struct Mark {
 #[derive(Default)]
 pub struct Failover {
     state: AtomicU8,
-    under_way: Mutex<Option<(Plan, Option<Mark>)>>,
+    under_way: Mutex<Option<(FailoverPlan, Option<StreamMark>)>>,
 }
 
 impl Failover {
-    pub(crate) fn under_way(&self) -> MutexGuard<'_, Option<(Plan, Option<Mark>)>> {
+    pub(crate) fn under_way(&self) -> MutexGuard<'_, Option<(FailoverPlan, Option<StreamMark>)>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn state(&self) -> State {
-        const STATES: [State; 5] =
-            [State::Nothing, State::Waiting, State::Asking, State::Joining, State::Refused];
+    pub(crate) fn state(&self) -> FailoverState {
+        const STATES: [FailoverState; 5] = [
+            FailoverState::Nothing,
+            FailoverState::Waiting,
+            FailoverState::Asking,
+            FailoverState::Joining,
+            FailoverState::Refused,
+        ];
         STATES[usize::from(self.state.load(Ordering::Acquire))]
     }
 
-    pub(crate) fn set_state(&self, state: State) {
+    pub(crate) fn set_state(&self, state: FailoverState) {
         self.state.store(state as u8, Ordering::Release);
     }
 
     /// Whether a failover is in progress.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.state() != State::Nothing
+        self.state() != FailoverState::Nothing
     }
 
     /// Whether it waits for acknowledgements.
     #[inline]
     pub fn is_waiting(&self) -> bool {
-        self.state() == State::Waiting
+        self.state() == FailoverState::Waiting
     }
 
     /// Its state as INFO shows it.
     pub(crate) fn name(&self) -> &'static str {
         match self.state() {
-            State::Nothing => "no-failover",
-            State::Waiting => "waiting-for-sync",
-            State::Asking | State::Joining | State::Refused => "failover-in-progress",
+            FailoverState::Nothing => "no-failover",
+            FailoverState::Waiting => "waiting-for-sync",
+            FailoverState::Asking | FailoverState::Joining | FailoverState::Refused => "failover-in-progress",
         }
     }
 
@@ -100,14 +105,14 @@ impl Failover {
 
     /// The target answered with this error.
     pub(crate) fn note_refused(&self, why: &str) {
-        let is_primary = self.state() == State::Asking && why.contains(IS_PRIMARY);
-        self.set_state(if is_primary { State::Joining } else { State::Refused });
+        let is_primary = self.state() == FailoverState::Asking && why.contains(IS_PRIMARY);
+        self.set_state(if is_primary { FailoverState::Joining } else { FailoverState::Refused });
     }
 
     /// The failover is over.
     pub(crate) fn end(&self) {
         *self.under_way() = None;
-        self.set_state(State::Nothing);
+        self.set_state(FailoverState::Nothing);
     }
 }
 
@@ -118,13 +123,13 @@ mod tests {
     #[test]
     fn a_target_that_leads_already_is_joined_once() {
         let failover = Failover::default();
-        failover.set_state(State::Asking);
+        failover.set_state(FailoverState::Asking);
         failover.note_refused("-ERR PSYNC FAILOVER can't be sent to a master.");
-        assert_eq!((failover.state(), failover.name()), (State::Joining, "failover-in-progress"));
+        assert_eq!((failover.state(), failover.name()), (FailoverState::Joining, "failover-in-progress"));
         failover.note_refused("+FULLRESYNC");
-        assert_eq!(failover.state(), State::Refused);
-        failover.set_state(State::Asking);
+        assert_eq!(failover.state(), FailoverState::Refused);
+        failover.set_state(FailoverState::Asking);
         failover.note_refused("-ERR PSYNC FAILOVER replid must match my replid.");
-        assert_eq!(failover.state(), State::Refused);
+        assert_eq!(failover.state(), FailoverState::Refused);
     }
 }

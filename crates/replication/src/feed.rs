@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use effectlog::{Backlog, Found, Reader, RedisVersion};
 use heap::{Exempt, Exemption};
 use persistence::{Spool, SpoolState};
-use proactor::{Errands, Waker};
+use proactor::{BlockingTasks, Waker};
 use resp::Output;
 
 use crate::history::ReplicationId;
 use crate::limits::Limits;
-use crate::primary::{Replica, Stage, Start};
+use crate::primary::{Replica, ReplicaStage, Start};
 use crate::tail::{Next, Read, Tail};
 
 /// The most output that may be queued before more is written.
@@ -83,7 +83,7 @@ pub struct Around<'a> {
     /// Wakes the thread.
     pub waker: Arc<Waker>,
     /// Runs the reads.
-    pub errands: &'a Errands,
+    pub blocking_tasks: &'a BlockingTasks,
     /// Reads the journal between two positions of the stream, in the form that this release of Redis understands
     /// (`None`: unchanged).
     pub read_back: &'a dyn Fn(Range<u64>, Option<RedisVersion>) -> Option<Read>,
@@ -99,7 +99,7 @@ impl Around<'_> {
 
 /// The outcome of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum FeedStep {
     /// It has written something, and may have more.
     Wrote,
     /// It waits for the replica or for a snapshot.
@@ -142,7 +142,7 @@ impl Feed {
     /// The feed of a replica that continues at its own position.
     pub(crate) fn online(replica: Arc<Replica>, reader: Reader, now_ms: u64) -> Feed {
         replica.skip_snapshot();
-        replica.set_stage(Stage::Online);
+        replica.set_stage(ReplicaStage::Online);
         let feed = Feed::waiting(replica, true, false, None, now_ms);
         Feed { phase: Phase::Online { reader }, ..feed }
     }
@@ -153,11 +153,11 @@ impl Feed {
     }
 
     /// Writes the next bytes into `output`. `pending_bytes` of the connection's output have not been sent yet.
-    pub fn step(&mut self, output: &mut Output, pending_bytes: usize, around: &Around<'_>) -> Step {
+    pub fn step(&mut self, output: &mut Output, pending_bytes: usize, around: &Around<'_>) -> FeedStep {
         heap::at_once(|| self.write_next(output, pending_bytes, around))
     }
 
-    fn write_next(&mut self, output: &mut Output, pending_bytes: usize, around: &Around<'_>) -> Step {
+    fn write_next(&mut self, output: &mut Output, pending_bytes: usize, around: &Around<'_>) -> FeedStep {
         let has_room = pending_bytes < AHEAD_BYTES;
         let output_bytes = output.len();
         let step = match &mut self.phase {
@@ -166,11 +166,13 @@ impl Feed {
             Phase::CatchingUp { tail, .. } if has_room => match tail.next(AHEAD_BYTES) {
                 Next::Bytes(bytes) => {
                     output.extend_from_slice(bytes);
-                    Step::Wrote
+                    FeedStep::Wrote
                 }
-                Next::Later => Step::Waits,
+                Next::Later => FeedStep::Waits,
                 Next::End => self.go_online(around),
-                Next::Failed(why) => Step::Ends(format!("reading the journal for it failed: {why}").into()),
+                Next::Failed(why) => {
+                    FeedStep::Ends(format!("reading the journal for it failed: {why}").into())
+                }
             },
             Phase::Confirming { ack_count, .. } if self.replica.ack_count() > *ack_count => {
                 self.go_online(around)
@@ -180,17 +182,17 @@ impl Feed {
                 self.left_out += reader.take_left_out();
                 step
             }
-            Phase::Sending { .. } | Phase::CatchingUp { .. } | Phase::Online { .. } => Step::Full,
-            Phase::Confirming { .. } | Phase::Done => Step::Waits,
+            Phase::Sending { .. } | Phase::CatchingUp { .. } | Phase::Online { .. } => FeedStep::Full,
+            Phase::Confirming { .. } | Phase::Done => FeedStep::Waits,
         };
         self.output_memory.resize(pending_bytes + output.len().saturating_sub(output_bytes));
-        if step == Step::Wrote || pending_bytes != self.pending_bytes {
+        if step == FeedStep::Wrote || pending_bytes != self.pending_bytes {
             (self.moved_ms, self.pending_bytes) = (around.now_ms, pending_bytes);
         }
         if self.left_out > 0 {
             self.note_left_out(around);
         }
-        self.reason_to_end(around).map_or(step, |why| Step::Ends(why.into()))
+        self.reason_to_end(around).map_or(step, |why| FeedStep::Ends(why.into()))
     }
 
     #[cold]
@@ -234,19 +236,19 @@ impl Feed {
             .then_some("it has been behind for longer than client-output-buffer-limit allows")
     }
 
-    fn await_snapshot(&mut self, output: &mut Output, around: &Around<'_>) -> Step {
+    fn await_snapshot(&mut self, output: &mut Output, around: &Around<'_>) -> FeedStep {
         let Some((position, start)) = self.replica.take_start(around.backlog) else {
             // A replica that continues has been told so already, and newlines would count as part of the stream.
             if self.replica.tail_from().is_none() {
                 self.write_newline(output, around.now_ms);
             }
             // The cut was made, and the stream reaches it in a moment.
-            return if self.replica.is_waiting() { Step::Waits } else { Step::Soon };
+            return if self.replica.is_waiting() { FeedStep::Waits } else { FeedStep::Soon };
         };
         // The stream after the cut was kept for the replica. It is dropped only beyond the limit.
         let Start { spool, held: _held, .. } = start;
         let reader = around.backlog.read_from(position, self.replica.capabilities.version());
-        let Some(reader) = reader else { return Step::Ends(TOO_FAR.into()) };
+        let Some(reader) = reader else { return FeedStep::Ends(TOO_FAR.into()) };
         assert_eq!(reader.position(), position, "the stream goes on where the snapshot ends");
         let Some(spool) = spool else { return self.catch_up(reader, around) };
         let reader = (!self.wants_no_stream).then_some(reader);
@@ -255,30 +257,32 @@ impl Feed {
             output.extend_from_slice(format!("+FULLRESYNC {id} {position}\r\n").as_bytes());
         }
         spool.on_progress(around.wake());
-        self.replica.set_stage(Stage::Sending);
+        self.replica.set_stage(ReplicaStage::Sending);
         self.phase = Phase::Sending { spool, place: 0, has_head: false, reader };
-        Step::Wrote
+        FeedStep::Wrote
     }
 
     /// Begins to send the missing part of the stream, up to where `reader` continues.
-    fn catch_up(&mut self, reader: Reader, around: &Around<'_>) -> Step {
+    fn catch_up(&mut self, reader: Reader, around: &Around<'_>) -> FeedStep {
         let from = self.replica.tail_from().unwrap_or_else(|| reader.position());
         let read = (around.read_back)(from..reader.position(), self.replica.capabilities.version());
-        match read.map(|read| Tail::begin(read, around.wake(), around.errands)) {
+        match read.map(|read| Tail::begin(read, around.wake(), around.blocking_tasks)) {
             Some(Ok(tail)) => {
-                self.replica.set_stage(Stage::Online);
+                self.replica.set_stage(ReplicaStage::Online);
                 self.phase = Phase::CatchingUp { tail, reader };
-                Step::Wrote
+                FeedStep::Wrote
             }
-            Some(Err(_)) | None => Step::Ends("the part of the stream that it lacks cannot be read".into()),
+            Some(Err(_)) | None => {
+                FeedStep::Ends("the part of the stream that it lacks cannot be read".into())
+            }
         }
     }
 
-    fn send_snapshot(&mut self, output: &mut Output, around: &Around<'_>) -> Step {
-        let Phase::Sending { spool, place, has_head, .. } = &mut self.phase else { return Step::Waits };
+    fn send_snapshot(&mut self, output: &mut Output, around: &Around<'_>) -> FeedStep {
+        let Phase::Sending { spool, place, has_head, .. } = &mut self.phase else { return FeedStep::Waits };
         let progress = spool.progress();
         if progress.state == SpoolState::Failed {
-            return Step::Ends("its snapshot could not be written".into());
+            return FeedStep::Ends("its snapshot could not be written".into());
         }
         if !*has_head {
             match &self.mark {
@@ -288,7 +292,7 @@ impl Feed {
                 }
                 None => {
                     self.write_newline(output, around.now_ms);
-                    return Step::Waits;
+                    return FeedStep::Waits;
                 }
             }
             *has_head = true;
@@ -302,8 +306,8 @@ impl Feed {
                     output.extend_from_slice(&piece[..count]);
                     *place += count as u64;
                 }
-                Ok(None) => return if *place > start { Step::Wrote } else { Step::Soon },
-                Err(_) => return Step::Ends("its snapshot could not be read".into()),
+                Ok(None) => return if *place > start { FeedStep::Wrote } else { FeedStep::Soon },
+                Err(_) => return FeedStep::Ends("its snapshot could not be read".into()),
             }
         }
         let is_complete = progress.state == SpoolState::Complete;
@@ -311,9 +315,9 @@ impl Feed {
         if is_complete && *place == progress.bytes {
             output.extend_from_slice(self.mark.as_ref().map_or(&[][..], |mark| &mark[..]));
             self.end_snapshot(around);
-            return Step::Wrote;
+            return FeedStep::Wrote;
         }
-        if *place > start { Step::Wrote } else { Step::Waits }
+        if *place > start { FeedStep::Wrote } else { FeedStep::Waits }
     }
 
     fn end_snapshot(&mut self, around: &Around<'_>) {
@@ -326,14 +330,14 @@ impl Feed {
         }
     }
 
-    fn go_online(&mut self, around: &Around<'_>) -> Step {
+    fn go_online(&mut self, around: &Around<'_>) -> FeedStep {
         let phase = std::mem::replace(&mut self.phase, Phase::Done);
         if let Phase::Confirming { reader, .. } | Phase::CatchingUp { reader, .. } = phase {
-            self.replica.set_stage(Stage::Online);
+            self.replica.set_stage(ReplicaStage::Online);
             self.replica.note_alive(around.now_ms);
             self.phase = Phase::Online { reader };
         }
-        Step::Wrote
+        FeedStep::Wrote
     }
 
     fn write_newline(&mut self, output: &mut Output, now_ms: u64) {
@@ -345,7 +349,7 @@ impl Feed {
 }
 
 /// Writes the next part of the stream, up to the limit for output ahead of the socket.
-fn send_stream(reader: &mut Reader, output: &mut Output) -> Step {
+fn send_stream(reader: &mut Reader, output: &mut Output) -> FeedStep {
     let mut wrote = 0;
     while wrote < AHEAD_BYTES {
         match reader.next(AHEAD_BYTES - wrote) {
@@ -355,11 +359,11 @@ fn send_stream(reader: &mut Reader, output: &mut Output) -> Step {
                 reader.advance(count);
                 wrote += count;
             }
-            Found::Nothing => return Step::CaughtUp(reader.position()),
-            Found::Gone => return Step::Ends("it is too far behind the stream".into()),
+            Found::Nothing => return FeedStep::CaughtUp(reader.position()),
+            Found::Gone => return FeedStep::Ends("it is too far behind the stream".into()),
         }
     }
-    Step::Wrote
+    FeedStep::Wrote
 }
 
 #[cfg(test)]
@@ -394,13 +398,13 @@ mod tests {
         let replica = Arc::new(Replica::new(
             1,
             (String::new(), 0),
-            crate::primary::Content::Redis,
+            crate::primary::CopyContent::Redis,
             crate::peer::Capabilities::default(),
             0,
         ));
         replica.begin(Start { cut, spool: Some(Arc::new(Spool::new())), held });
         let mut feed = Feed::waiting(Arc::clone(&replica), true, false, Some([b'm'; 40]), 0);
-        let (errands, unsupported_count) = (Errands::default(), AtomicU64::new(0));
+        let (blocking_tasks, unsupported_count) = (BlockingTasks::default(), AtomicU64::new(0));
         let mut step = |output: &mut Output| {
             feed.step(
                 output,
@@ -412,21 +416,21 @@ mod tests {
                     unsupported_count: &unsupported_count,
                     limits: Limits::of(&config::Settings::default()),
                     waker: Arc::new(Waker::without_bell()),
-                    errands: &errands,
+                    blocking_tasks: &blocking_tasks,
                     read_back: &|_, _| None,
                 },
             )
         };
         let mut output = Output::new();
-        assert_eq!(step(&mut output), Step::Soon, "there is no backlog");
+        assert_eq!(step(&mut output), FeedStep::Soon, "there is no backlog");
         backlog.begin(0, 0);
-        assert_eq!(step(&mut output), Step::Soon, "the slice is not added");
+        assert_eq!(step(&mut output), FeedStep::Soon, "the slice is not added");
         backlog.push(before.clone(), Dialect::default());
         for _ in 0..10 {
             commit(b'b', 1000);
             backlog.push(close(&mut collector), Dialect::default());
         }
-        assert_eq!(step(&mut output), Step::Wrote);
+        assert_eq!(step(&mut output), FeedStep::Wrote);
         let expected = format!("+FULLRESYNC {} {}\r\n", "i".repeat(40), before.end());
         assert_eq!(output.to_vec(), expected.as_bytes());
     }
@@ -442,11 +446,11 @@ mod tests {
         };
         let (mut reader, mut output) = (backlog.read_from(0, None).expect("it begins there"), Output::new());
         [b"ab", b"cd", b"ef"].iter().for_each(|piece| push(piece.to_vec()));
-        assert_eq!(send_stream(&mut reader, &mut output), Step::CaughtUp(6));
+        assert_eq!(send_stream(&mut reader, &mut output), FeedStep::CaughtUp(6));
         assert_eq!(output.to_vec(), b"abcdef");
         output.clear();
         [AHEAD_BYTES - 1, 3].into_iter().for_each(|count| push(vec![b'x'; count]));
-        assert_eq!((send_stream(&mut reader, &mut output), output.len()), (Step::Wrote, AHEAD_BYTES));
-        assert_eq!(send_stream(&mut reader, &mut output), Step::CaughtUp(6 + AHEAD_BYTES as u64 + 2));
+        assert_eq!((send_stream(&mut reader, &mut output), output.len()), (FeedStep::Wrote, AHEAD_BYTES));
+        assert_eq!(send_stream(&mut reader, &mut output), FeedStep::CaughtUp(6 + AHEAD_BYTES as u64 + 2));
     }
 }

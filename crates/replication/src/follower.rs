@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use proactor::ConnId;
 
 use crate::apply::{Applied, Applier};
-use crate::failover::State;
+use crate::failover::FailoverState;
 use crate::following::{Following, Resume};
 use crate::handover;
 use crate::history::{History, ReplicationId};
@@ -187,7 +187,7 @@ impl<L> Follower<L> {
             Resume::At(offset) => {
                 let history = around.primary().history();
                 // If this server made up its id as a primary and wrote nothing under it, no other server knows the id.
-                let is_own = !following.is_synced() && following.failover.state() != State::Asking;
+                let is_own = !following.is_synced() && following.failover.state() != FailoverState::Asking;
                 let id = if is_own { history.id_at(offset) } else { history.id };
                 if id != history.id {
                     // The stream continues in the middle of what another server, or this one before a restart, has
@@ -215,7 +215,8 @@ impl<L> Follower<L> {
         let LinkSettings { credentials, port, address, timeout_ms, unloaded_bytes_max, limits } =
             around.link_settings();
         let failover = &around.following().failover;
-        let (hands_over, takes_snapshots) = (failover.state() == State::Asking, failover.takes_snapshots());
+        let (hands_over, takes_snapshots) =
+            (failover.state() == FailoverState::Asking, failover.takes_snapshots());
         let forces = failover.forces();
         let mark = (resume.is_some() && !around.following().is_proven()).then(|| around.random_id());
         let options = LinkOptions {

@@ -25,7 +25,7 @@
 use engine::CommandError;
 
 use crate::address::Address;
-use crate::failover::{Failover, Mark, Plan, State};
+use crate::failover::{Failover, FailoverPlan, FailoverState, StreamMark};
 use crate::following::Following;
 use crate::stage::Around;
 use crate::{Door, role};
@@ -36,7 +36,7 @@ pub const QUESTION: [&[u8]; 3] = [b"REPLCONF", b"GETACK", b"*"];
 const QUESTION_BYTES: u64 = 37;
 
 /// Begins a failover. All shards are held.
-pub(crate) fn begin(door: &mut dyn Door, plan: Plan) {
+pub(crate) fn begin(door: &mut dyn Door, plan: FailoverPlan) {
     match &plan.target {
         Some(Address { host, port }) => tracing::info!("FAILOVER requested to {host}:{port}."),
         None => tracing::info!("FAILOVER requested."),
@@ -44,7 +44,7 @@ pub(crate) fn begin(door: &mut dyn Door, plan: Plan) {
     let failover = &door.following().failover;
     assert!(!failover.is_on(), "one failover at a time");
     *failover.under_way() = Some((plan, None));
-    failover.set_state(State::Waiting);
+    failover.set_state(FailoverState::Waiting);
     door.hold_writes(true);
 }
 
@@ -70,8 +70,8 @@ pub(crate) fn succeed(door: &mut dyn Door) {
 }
 
 /// The reason to refuse this failover, if there is one.
-pub(crate) fn refusal(door: &dyn Door, plan: &Plan) -> Option<CommandError> {
-    let Plan { target, forces, end_ms } = plan;
+pub(crate) fn refusal(door: &dyn Door, plan: &FailoverPlan) -> Option<CommandError> {
+    let FailoverPlan { target, forces, end_ms } = plan;
     let replicas = door.primary().replicas(door.now_ms());
     let is_there =
         |target: &Address| replicas.iter().find(|replica| target.is(&replica.address, replica.port));
@@ -98,8 +98,8 @@ pub(crate) fn refusal(door: &dyn Door, plan: &Plan) -> Option<CommandError> {
 pub(crate) fn step<L>(following: &Following, around: &mut dyn Around<L>) {
     let failover = &following.failover;
     match failover.state() {
-        State::Nothing | State::Asking | State::Joining => {}
-        State::Waiting => {
+        FailoverState::Nothing | FailoverState::Asking | FailoverState::Joining => {}
+        FailoverState::Waiting => {
             let now_ms = around.now_ms();
             let is_over = failover
                 .under_way()
@@ -111,8 +111,8 @@ pub(crate) fn step<L>(following: &Following, around: &mut dyn Around<L>) {
             }
             around.leave();
         }
-        State::Refused => {
-            if around.enter_all() && failover.state() == State::Refused {
+        FailoverState::Refused => {
+            if around.enter_all() && failover.state() == FailoverState::Refused {
                 abort(around.door(), "Failover target rejected psync request");
                 around.finish();
             }
@@ -153,7 +153,7 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
         // In this order: whoever reads that it asks finds a replica.
         role::follow(door, target);
         assert!(door.following().is_replica(), "the role changes before it is asked to take over");
-        return failover.set_state(State::Asking);
+        return failover.set_state(FailoverState::Asking);
     }
     if is_over {
         drop(under_way);
@@ -164,11 +164,11 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
     around.primary().note_asked();
     around.tx().tell_replicas(&QUESTION);
     let door = around.door();
-    *mark = Some(Mark { sent_bytes: door.sent_bytes(), cut: door.cut() });
+    *mark = Some(StreamMark { sent_bytes: door.sent_bytes(), cut: door.cut() });
 }
 
 /// A replica that `plan` allows and that has acknowledged everything up to `mark`.
-fn reached(mark: &Mark, plan: &Plan, door: &dyn Door) -> Option<Address> {
+fn reached(mark: &StreamMark, plan: &FailoverPlan, door: &dyn Door) -> Option<Address> {
     let end = mark.cut.end()?;
     assert!(end >= QUESTION_BYTES, "the stream has the question before the mark");
     door.primary().caught_up(plan.target.as_ref(), end - QUESTION_BYTES..end)

@@ -1,6 +1,6 @@
-//! Receives a snapshot from the primary. An errand writes it to a file.
+//! Receives a snapshot from the primary. A blocking task writes it to a file.
 //!
-//! The errand removes the file after reading it, or when the link ends before that.
+//! The blocking task removes the file after reading it, or when the link ends before that.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
-use proactor::{Disk, DiskFile, ErrandStep, Open, Work};
+use proactor::{BlockingStep, Disk, DiskFile, Open, Work};
 
 /// A part of the snapshot.
 enum Chunk {
@@ -22,7 +22,7 @@ pub struct Incoming {
     waiting_bytes: Arc<AtomicU64>,
 }
 
-/// The end from which the errand reads.
+/// The end from which the blocking task reads.
 pub struct Outgoing {
     receiver: Receiver<Chunk>,
     waiting_bytes: Arc<AtomicU64>,
@@ -50,7 +50,7 @@ impl Incoming {
         self.waiting_bytes.load(Ordering::Relaxed)
     }
 
-    /// Adds received bytes. An errand that has ended reports that itself.
+    /// Adds received bytes. A blocking task that has ended reports that itself.
     pub(crate) fn push(&self, bytes: &[u8]) {
         self.waiting_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let _ = self.sender.send(Chunk::Bytes(bytes.to_vec()));
@@ -63,7 +63,7 @@ impl Incoming {
 }
 
 impl Outgoing {
-    /// The errand that writes the received bytes to a new file at `path` and loads it with `read`. It reports the
+    /// The blocking task that writes the received bytes to a new file at `path` and loads it with `read`. It reports the
     /// outcome to `tell`, unless the link ended before.
     pub fn spool<L>(
         self,
@@ -77,11 +77,11 @@ impl Outgoing {
         Box::new(move |may_wait| {
             let written = file.step(&disk, &path, may_wait);
             let Some((read, tell)) = (match written {
-                Ok(Written::Some) => return ErrandStep::Worked,
-                Ok(Written::Nothing) => return ErrandStep::Waits,
+                Ok(Written::Some) => return BlockingStep::Worked,
+                Ok(Written::Nothing) => return BlockingStep::Waits,
                 Ok(Written::All | Written::Part) | Err(_) => then.take(),
             }) else {
-                return ErrandStep::Ended;
+                return BlockingStep::Ended;
             };
             let outcome = match written {
                 Ok(Written::All) => Some(read()),
@@ -96,7 +96,7 @@ impl Outgoing {
             if let Some(outcome) = outcome {
                 tell(outcome);
             }
-            ErrandStep::Ended
+            BlockingStep::Ended
         })
     }
 }
@@ -171,7 +171,7 @@ mod tests {
             move || own.read(path).map_err(|error| Unread { why: error.to_string(), needs_databases: false });
         let tell = move |read| sender.send(read).expect("somebody listens");
         let mut work = outgoing.spool(disk.clone(), path.to_owned(), read, tell);
-        while work(ends) != ErrandStep::Ended {}
+        while work(ends) != BlockingStep::Ended {}
         drop(work);
         let read = outcome.try_recv().ok();
         assert_eq!(read.map(|read| read.expect("it can be read")).as_deref(), expected);

@@ -5,7 +5,7 @@ use engine::keyword_is;
 
 use crate::feed::Feed;
 use crate::link::{ANSWERS_BEHIND, READS_ALL};
-use crate::primary::Content;
+use crate::primary::CopyContent;
 
 /// See the head of this file. For nearly all clients there is nothing to store.
 #[derive(Default)]
@@ -58,11 +58,11 @@ impl Capabilities {
 
 impl Peer {
     /// The kind of snapshot that it wants.
-    pub(crate) fn content(&self) -> Content {
+    pub(crate) fn content(&self) -> CopyContent {
         match self.capabilities.version() {
-            _ if self.wants_functions => Content::Functions,
-            Some(_) => Content::Redis,
-            None => Content::Darter,
+            _ if self.wants_functions => CopyContent::Functions,
+            Some(_) => CopyContent::Redis,
+            None => CopyContent::Darter,
         }
     }
 }
@@ -84,11 +84,11 @@ mod tests {
             names.iter().for_each(|name| peer.capabilities.note(name.as_bytes()));
             assert_eq!((peer.capabilities.version(), peer.content()), (version, content), "{names:?}");
             peer.wants_functions = true;
-            assert_eq!(peer.content(), Content::Functions);
+            assert_eq!(peer.content(), CopyContent::Functions);
         };
         let redis = Some(RedisVersion::V7_0);
-        check(&[], redis, Content::Redis);
-        check(&["eof", "psync2", "darter-getack", "darter-2", "dual-channel"], redis, Content::Redis);
-        check(&["eof", "DARTER-1", "darter-getack"], None, Content::Darter);
+        check(&[], redis, CopyContent::Redis);
+        check(&["eof", "psync2", "darter-getack", "darter-2", "dual-channel"], redis, CopyContent::Redis);
+        check(&["eof", "DARTER-1", "darter-getack"], None, CopyContent::Darter);
     }
 }

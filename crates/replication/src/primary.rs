@@ -21,7 +21,7 @@ use crate::peer::Capabilities;
 
 /// The content of a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Content {
+pub enum CopyContent {
     /// All data that Redis 7.0 understands.
     Redis,
     /// All data, including what only Darter understands.
@@ -35,18 +35,18 @@ pub enum Content {
 /// The state of a replica, for INFO.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Stage {
+pub(crate) enum ReplicaStage {
     Waiting,
     Sending,
     Online,
 }
 
-impl Content {
+impl CopyContent {
     /// The format of the snapshot. Redis 7.0 can load one [for Redis](Content::Redis).
     pub fn style(self, compresses: bool) -> Style {
         match self {
-            Content::Darter => Style { compresses, version: VERSION_WRITTEN_MAX, expires_fields: true },
-            Content::Redis | Content::Functions | Content::Tail(_) => {
+            CopyContent::Darter => Style { compresses, version: VERSION_WRITTEN_MAX, expires_fields: true },
+            CopyContent::Redis | CopyContent::Functions | CopyContent::Tail(_) => {
                 Style { compresses, version: VERSION, expires_fields: false }
             }
         }
@@ -70,7 +70,7 @@ pub struct Replica {
     pub(crate) client: u64,
     address: String,
     port: u16,
-    content: Content,
+    content: CopyContent,
     pub(crate) capabilities: Capabilities,
     /// On the monotonic clock.
     since_ms: u64,
@@ -220,7 +220,7 @@ impl Primary {
     }
 
     /// The snapshot that must begin now, because replicas have waited for it long enough or enough of them wait.
-    pub fn awaited(&self, now_ms: u64, limits: &Limits) -> Option<Content> {
+    pub fn awaited(&self, now_ms: u64, limits: &Limits) -> Option<CopyContent> {
         let Limits { delay_ms, enough, .. } = *limits;
         let replicas = locked(&self.replicas);
         let needs_one = |replica: &&Arc<Replica>| replica.is_waiting() && replica.tail_from().is_none();
@@ -232,7 +232,7 @@ impl Primary {
     }
 
     /// Notes that this snapshot has begun for all replicas that wait for it. Returns their number.
-    pub fn begin(&self, content: Content, start: &Start) -> usize {
+    pub fn begin(&self, content: CopyContent, start: &Start) -> usize {
         let replicas = locked(&self.replicas);
         let waiting = replicas.iter().filter(|replica| replica.is_waiting() && replica.content == content);
         let count = waiting.map(|replica| replica.begin(start.clone())).count();
@@ -248,7 +248,7 @@ impl Primary {
     /// The number of replicas that have acknowledged everything up to `offset`, or have it on disk.
     pub fn acknowledged(&self, offset: u64, is_durable: bool) -> usize {
         let has = |replica: &&Arc<Replica>| {
-            replica.stage() == Stage::Online && replica.acked_as(is_durable) >= offset
+            replica.stage() == ReplicaStage::Online && replica.acked_as(is_durable) >= offset
         };
         locked(&self.replicas).iter().filter(has).count()
     }
@@ -270,7 +270,7 @@ impl Primary {
             };
             let has_answered = replica.ack_count() > replica.asked_count.load(Ordering::Relaxed);
             let offset = if replica.capabilities.answers_behind { question.end } else { question.start };
-            is_meant && has_answered && replica.stage() == Stage::Online && replica.acked() >= offset
+            is_meant && has_answered && replica.stage() == ReplicaStage::Online && replica.acked() >= offset
         };
         let replicas = locked(&self.replicas);
         let replica = replicas.iter().find(has_it)?;
@@ -281,7 +281,7 @@ impl Primary {
     /// last `lag` seconds. If `is_durable`, only those count that report what is on their disks.
     pub(crate) fn close_count(&self, now_ms: u64, lag: u64, is_durable: bool) -> usize {
         let is_close = |replica: &&Arc<Replica>| {
-            replica.stage() == Stage::Online
+            replica.stage() == ReplicaStage::Online
                 && (!is_durable || replica.has_disk.load(Ordering::Relaxed))
                 && replica.acked() >= replica.from.load(Ordering::Relaxed)
                 && now_ms.saturating_sub(replica.acked_ms()) / 1000 <= lag
@@ -292,7 +292,7 @@ impl Primary {
     /// The offset that at least `count` replicas have acknowledged, or have on disk, if that many get the stream.
     pub(crate) fn offset_of(&self, count: usize, is_durable: bool) -> Option<u64> {
         let replicas = locked(&self.replicas);
-        let online = replicas.iter().filter(|replica| replica.stage() == Stage::Online);
+        let online = replicas.iter().filter(|replica| replica.stage() == ReplicaStage::Online);
         let mut offsets: Vec<u64> = online.map(|replica| replica.acked_as(is_durable)).collect();
         offsets.sort_unstable_by(|a, b| b.cmp(a));
         offsets.get(count.checked_sub(1)?).copied()
@@ -300,13 +300,14 @@ impl Primary {
 
     /// Replicas that get the stream and have not acknowledged everything up to `offset`.
     pub fn lagging(&self, offset: u64) -> Vec<Arc<Replica>> {
-        let lags = |replica: &&Arc<Replica>| replica.stage() == Stage::Online && replica.acked() < offset;
+        let lags =
+            |replica: &&Arc<Replica>| replica.stage() == ReplicaStage::Online && replica.acked() < offset;
         locked(&self.replicas).iter().filter(lags).cloned().collect()
     }
 
     /// Whether a replica gets the stream.
     pub fn is_followed(&self) -> bool {
-        locked(&self.replicas).iter().any(|replica| replica.stage() == Stage::Online)
+        locked(&self.replicas).iter().any(|replica| replica.stage() == ReplicaStage::Online)
     }
 }
 
@@ -314,7 +315,7 @@ impl Replica {
     pub(crate) fn new(
         client: u64,
         (address, port): (String, u16),
-        content: Content,
+        content: CopyContent,
         capabilities: Capabilities,
         now_ms: u64,
     ) -> Replica {
@@ -325,7 +326,7 @@ impl Replica {
             port,
             content,
             since_ms: now_ms,
-            stage: AtomicU8::new(Stage::Waiting as u8),
+            stage: AtomicU8::new(ReplicaStage::Waiting as u8),
             start: Mutex::default(),
             has_start: AtomicBool::new(false),
             from: AtomicU64::new(0),
@@ -354,8 +355,8 @@ impl Replica {
     /// The offset in the journal at which it continues, if it needs no snapshot.
     pub(crate) fn tail_from(&self) -> Option<u64> {
         match self.content {
-            Content::Tail(offset) => Some(offset),
-            Content::Redis | Content::Darter | Content::Functions => None,
+            CopyContent::Tail(offset) => Some(offset),
+            CopyContent::Redis | CopyContent::Darter | CopyContent::Functions => None,
         }
     }
 
@@ -374,15 +375,15 @@ impl Replica {
         Some((position, start.take()?))
     }
 
-    pub(crate) fn stage(&self) -> Stage {
+    pub(crate) fn stage(&self) -> ReplicaStage {
         match self.stage.load(Ordering::Relaxed) {
-            0 => Stage::Waiting,
-            1 => Stage::Sending,
-            _ => Stage::Online,
+            0 => ReplicaStage::Waiting,
+            1 => ReplicaStage::Sending,
+            _ => ReplicaStage::Online,
         }
     }
 
-    pub(crate) fn set_stage(&self, stage: Stage) {
+    pub(crate) fn set_stage(&self, stage: ReplicaStage) {
         assert!(stage as u8 >= self.stage() as u8, "a replica that gets the stream waits for no snapshot");
         self.stage.store(stage as u8, Ordering::Relaxed);
     }
@@ -430,12 +431,12 @@ impl Replica {
     fn facts(&self, now_ms: u64) -> ReplicaFacts {
         let stage = self.stage();
         let state = match stage {
-            Stage::Waiting => "wait_bgsave",
-            Stage::Sending => "send_bulk",
-            Stage::Online => "online",
+            ReplicaStage::Waiting => "wait_bgsave",
+            ReplicaStage::Sending => "send_bulk",
+            ReplicaStage::Online => "online",
         };
         let silent_ms = now_ms.saturating_sub(self.acked_ms());
-        let lag_seconds = if stage == Stage::Online { silent_ms / 1000 } else { 0 };
+        let lag_seconds = if stage == ReplicaStage::Online { silent_ms / 1000 } else { 0 };
         ReplicaFacts {
             address: self.address.clone(),
             port: self.port,

@@ -7,7 +7,7 @@ use effectlog::Backlog;
 use proactor::ConnId;
 use resp::Output;
 
-use crate::feed::{Around, Feed, Step};
+use crate::feed::{Around, Feed, FeedStep};
 
 /// The delay before a read is retried for which the disk was asked.
 const SOON: Duration = Duration::from_millis(1);
@@ -78,18 +78,18 @@ impl Replicas {
         for conn in &self.conns {
             with(*conn, &mut |feed, output, pending_bytes| {
                 let step = feed.step(output, pending_bytes, around);
-                let is_full = step == Step::Full;
-                if !matches!(step, Step::CaughtUp(_)) {
+                let is_full = step == FeedStep::Full;
+                if !matches!(step, FeedStep::CaughtUp(_)) {
                     self.rests_ms = None;
                 }
                 match step {
-                    Step::Wrote => self.wait = Some(Duration::ZERO),
-                    Step::Waits | Step::Full => {}
-                    Step::Soon => self.wait = self.wait.or(Some(SOON)),
-                    Step::CaughtUp(place) => {
+                    FeedStep::Wrote => self.wait = Some(Duration::ZERO),
+                    FeedStep::Waits | FeedStep::Full => {}
+                    FeedStep::Soon => self.wait = self.wait.or(Some(SOON)),
+                    FeedStep::CaughtUp(place) => {
                         self.caught_up = Some(self.caught_up.map_or(place, |other| other.min(place)));
                     }
-                    Step::Ends(why) => ended.push((*conn, why)),
+                    FeedStep::Ends(why) => ended.push((*conn, why)),
                 }
                 is_full
             });

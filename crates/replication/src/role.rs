@@ -1,7 +1,7 @@
 //! Makes this server a replica or a primary. All shards are held, so the role changes between transactions.
 
 use config::REPLICAOF;
-use config::Value;
+use config::SettingValue;
 
 use crate::address::Address;
 use crate::following::Resume;
@@ -12,7 +12,7 @@ use crate::{Door, RoleChange};
 pub(crate) fn follow(host: &mut dyn Door, primary: Address) {
     let (following, now_ms) = (host.following(), host.now_ms());
     let is_new_replica = !following.is_replica();
-    host.settings().force(REPLICAOF, &Value::text(format!("{} {}", primary.host, primary.port)));
+    host.settings().force(REPLICAOF, &SettingValue::text(format!("{} {}", primary.host, primary.port)));
     tracing::info!("REPLICAOF {}:{} enabled", primary.host, primary.port);
     let end = host.set_copying(true);
     following.follow(primary, end.filter(|_| is_new_replica), now_ms);
@@ -22,7 +22,7 @@ pub(crate) fn follow(host: &mut dyn Door, primary: Address) {
 /// Makes this server follow no other. Its stream continues where the primary's ended here, under another id.
 pub(crate) fn lead(host: &mut dyn Door) {
     let (following, primary) = (host.following(), host.primary());
-    host.settings().force(REPLICAOF, &Value::text(String::new()));
+    host.settings().force(REPLICAOF, &SettingValue::text(String::new()));
     if !following.is_replica() {
         return;
     }

@@ -40,7 +40,7 @@ pub(crate) enum Wrong {
 pub(crate) type Words<'a> = SmallVec<[&'a [u8]; 16]>;
 
 /// A command to run.
-pub(crate) struct Step {
+pub(crate) struct RoundCommand {
     pub(crate) command: &'static Command,
     pub(crate) db: u32,
     /// The word that is its only key, if it has just one, and where that key is.
@@ -54,7 +54,7 @@ pub(crate) struct Step {
 
 /// The state of a round at the beginning of a transaction whose end has not arrived.
 #[derive(Clone, Copy)]
-struct Mark {
+struct RoundMark {
     length: usize,
     step_count: usize,
     word_count: usize,
@@ -68,20 +68,20 @@ pub(crate) struct Round {
     db_before: Option<u32>,
     db: Option<u32>,
     length: usize,
-    steps: Vec<Step>,
+    steps: Vec<RoundCommand>,
     /// Where the words of the steps are in the round's bytes.
     words: Vec<Range<usize>>,
     /// Pieces without meaning here.
     blanks: Vec<Range<usize>>,
     shards: Vec<ShardId>,
     needs_all: bool,
-    open: Option<Mark>,
+    open: Option<RoundMark>,
 }
 
 impl Round {
     /// Begins an empty round, in a stream in which `db` is selected.
     pub(crate) fn begin(&mut self, db: Option<u32>) {
-        self.truncate(Mark { length: 0, step_count: 0, word_count: 0, db });
+        self.truncate(RoundMark { length: 0, step_count: 0, word_count: 0, db });
         self.shards.clear();
         (self.db_before, self.needs_all) = (db, false);
         if self.steps.capacity() > 2 * WIDE_STEPS_MAX {
@@ -95,12 +95,12 @@ impl Round {
     }
 
     /// Its commands in order.
-    pub(crate) fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &[RoundCommand] {
         &self.steps
     }
 
     /// The words of a step; `bytes` are those of the round.
-    pub(crate) fn words_of<'a>(&self, step: &Step, bytes: &'a [u8]) -> Words<'a> {
+    pub(crate) fn words_of<'a>(&self, step: &RoundCommand, bytes: &'a [u8]) -> Words<'a> {
         self.words[step.words.clone()].iter().map(|word| &bytes[word.clone()]).collect()
     }
 
@@ -166,7 +166,7 @@ impl Round {
         match (roles[usize::from(command.id.0)], self.open) {
             (Role::Begin, None) => {
                 let (step_count, word_count) = (self.steps.len(), self.words.len());
-                self.open = Some(Mark { length: at.start, step_count, word_count, db: self.db });
+                self.open = Some(RoundMark { length: at.start, step_count, word_count, db: self.db });
             }
             (Role::End, Some(begin)) => {
                 self.open = None;
@@ -220,7 +220,7 @@ impl Round {
         self.words.extend(words.iter().map(|word| word.start + at.start..word.end + at.start));
         let (words, ends_unit) = (first_word..self.words.len(), self.open.is_none());
         let db = self.db.unwrap_or(0);
-        self.steps.push(Step { command, db, key, at, words, ends_unit });
+        self.steps.push(RoundCommand { command, db, key, at, words, ends_unit });
     }
 
     /// Closes the round, which takes nothing more before it has run. Returns its length in bytes. A transaction whose
@@ -233,7 +233,7 @@ impl Round {
         (self.open.is_none() && self.length > 0).then_some(self.length)
     }
 
-    fn truncate(&mut self, Mark { length, step_count, word_count, db }: Mark) {
+    fn truncate(&mut self, RoundMark { length, step_count, word_count, db }: RoundMark) {
         assert!(
             length <= self.length && step_count <= self.steps.len(),
             "a transaction begins within its round"
@@ -316,7 +316,7 @@ mod tests {
 
         /// The steps, with the database and a bar where a unit ends.
         fn steps(&self) -> String {
-            let shown = |step: &Step| {
+            let shown = |step: &RoundCommand| {
                 let words: Vec<String> = self
                     .round
                     .words_of(step, &self.bytes)

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::following::Following;
     use crate::peer::Capabilities;
-    use crate::primary::{Content, Replica, Stage};
+    use crate::primary::{CopyContent, Replica, ReplicaStage};
     use crate::quorum::Quorum;
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
         let primary = Primary::new([b'a'; 40]);
         let replicas = [1, 2, 3].map(|client| {
             let (address, capabilities) = ((String::new(), 0), Capabilities::default());
-            primary.enter(Replica::new(client, address, Content::Redis, capabilities, 0))
+            primary.enter(Replica::new(client, address, CopyContent::Redis, capabilities, 0))
         });
         let ack = |index: usize, offset, durable| replicas[index].acknowledge(offset, durable, 0);
         ack(0, 40, None);
@@ -229,7 +229,7 @@ mod tests {
         };
         let lacking = Some("NOREPLICAS Not enough good replicas to write.".to_owned());
         assert_eq!(slice(1, "applied"), (0, lacking.clone()), "none of them gets the stream yet");
-        replicas.iter().for_each(|replica| replica.set_stage(Stage::Online));
+        replicas.iter().for_each(|replica| replica.set_stage(ReplicaStage::Online));
         let applied = [1, 2, 3, 4].map(|wanted| slice(wanted, "applied"));
         assert_eq!(applied, [(4, None), (4, None), (3, None), (0, lacking)]);
         let durable = [1, 2, 3].map(|wanted| slice(wanted, "durable"));
@@ -251,9 +251,9 @@ mod tests {
         let primary = Primary::new([b'a'; 40]);
         let replicas = [1, 2].map(|client| {
             let (address, capabilities) = ((String::new(), 0), Capabilities::default());
-            primary.enter(Replica::new(client, address, Content::Redis, capabilities, 0))
+            primary.enter(Replica::new(client, address, CopyContent::Redis, capabilities, 0))
         });
-        replicas.iter().for_each(|replica| replica.set_stage(Stage::Online));
+        replicas.iter().for_each(|replica| replica.set_stage(ReplicaStage::Online));
         let synced = Synced::new(2, 1);
         synced.begin_doubt(6);
         let mut is_in_doubt = |acks: [u64; 2]| {

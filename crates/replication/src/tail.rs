@@ -1,9 +1,9 @@
-//! Sends a replica the part of the stream that is no longer in memory. An errand reads it from the journal, a little
+//! Sends a replica the part of the stream that is no longer in memory. A blocking task reads it from the journal, a little
 //! ahead of the replica.
 
 use std::sync::mpsc::{Receiver, SendError, SyncSender, TryRecvError, TrySendError, sync_channel};
 
-use proactor::{ErrandStep, Errands};
+use proactor::{BlockingStep, BlockingTasks};
 
 /// Pieces that are read ahead, each at most one slice.
 const PIECES_AHEAD: usize = 4;
@@ -32,29 +32,29 @@ pub(crate) enum Next<'a> {
 }
 
 impl Tail {
-    /// Starts an errand that reads with `read` and calls `wake` whenever there is something new. It ends when the tail
+    /// Starts a blocking task that reads with `read` and calls `wake` whenever there is something new. It ends when the tail
     /// is dropped.
     pub(crate) fn begin(
         mut read: Read,
         wake: Box<dyn Fn() + Send + Sync>,
-        errands: &Errands,
+        blocking_tasks: &BlockingTasks,
     ) -> std::io::Result<Tail> {
         let (sender, pieces) = sync_channel(PIECES_AHEAD);
         let (mut sender, mut piece) = (Some(sender), None);
         let work = move |may_wait| {
             let help = match &sender {
                 Some(sender) => send_next(&mut read, &mut piece, sender, may_wait),
-                None => ErrandStep::Ended,
+                None => BlockingStep::Ended,
             };
-            if help == ErrandStep::Ended {
+            if help == BlockingStep::Ended {
                 sender = None;
             }
-            if help != ErrandStep::Waits {
+            if help != BlockingStep::Waits {
                 wake();
             }
             help
         };
-        errands.start("stream", Box::new(work))?;
+        blocking_tasks.start("stream", Box::new(work))?;
         Ok(Tail { pieces, piece: Vec::new(), sent: 0 })
     }
 
@@ -84,8 +84,8 @@ fn send_next(
     piece: &mut Option<Piece>,
     sender: &SyncSender<Piece>,
     may_wait: bool,
-) -> ErrandStep {
-    let Some(next) = piece.take().or_else(|| read().transpose()) else { return ErrandStep::Ended };
+) -> BlockingStep {
+    let Some(next) = piece.take().or_else(|| read().transpose()) else { return BlockingStep::Ended };
     let is_last = next.is_err();
     let sent = if may_wait {
         sender.send(next).map_err(|SendError(next)| TrySendError::Disconnected(next))
@@ -93,12 +93,12 @@ fn send_next(
         sender.try_send(next)
     };
     match sent {
-        Ok(()) if !is_last => ErrandStep::Worked,
+        Ok(()) if !is_last => BlockingStep::Worked,
         Err(TrySendError::Full(next)) => {
             *piece = Some(next);
-            ErrandStep::Waits
+            BlockingStep::Waits
         }
-        Ok(()) | Err(TrySendError::Disconnected(_)) => ErrandStep::Ended,
+        Ok(()) | Err(TrySendError::Disconnected(_)) => BlockingStep::Ended,
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
         let (sender, woken) = std::sync::mpsc::channel();
         // The receiver is gone when everything has been read.
         let wake = Box::new(move || sender.send(()).unwrap_or_default());
-        let mut tail = Tail::begin(read, wake, &Errands::default()).expect("there are threads");
+        let mut tail = Tail::begin(read, wake, &BlockingTasks::default()).expect("there are threads");
         let mut text = String::new();
         loop {
             match tail.next(3) {

@@ -27,16 +27,16 @@ use crate::stage::Stage;
 const SPINS_MAX: u32 = 1000;
 
 /// The state of a part.
-enum Part {
+enum PartState {
     /// Any thread may run it.
     Lent(Lent),
     /// A thread runs it, or it is complete.
     Taken,
-    Back(Outcome),
+    Back(PartOutcome),
 }
 
 /// The result of a part.
-struct Outcome {
+struct PartOutcome {
     shards: Lent,
     posts: Vec<Post>,
     failed: Vec<Range<usize>>,
@@ -49,7 +49,7 @@ pub(crate) struct Wide {
     /// The client for whom the commands run.
     client: Client,
     /// The parts, one for each thread.
-    parts: Box<[Mutex<Part>]>,
+    parts: Box<[Mutex<PartState>]>,
     came_back: Condvar,
 }
 
@@ -74,8 +74,8 @@ impl Help {
         let tx = stage.tx();
         let (posts, shards) = (std::mem::take(&mut tx.posts), tx.hold.lend(|_| true));
         let mut part = lock(&parts[self.part]);
-        assert!(matches!(*part, Part::Taken), "a part is run once");
-        *part = Part::Back(Outcome { shards, posts, failed });
+        assert!(matches!(*part, PartState::Taken), "a part is run once");
+        *part = PartState::Back(PartOutcome { shards, posts, failed });
         drop(part);
         came_back.notify_one();
     }
@@ -93,8 +93,8 @@ impl Wide {
         let client = stage.client();
         let hold = &mut stage.tx().hold;
         let parts = (0..thread_count).map(|part| match part {
-            0 => Mutex::new(Part::Taken),
-            part => Mutex::new(Part::Lent(hold.lend(|id| part_of(id, thread_count) == part))),
+            0 => Mutex::new(PartState::Taken),
+            part => Mutex::new(PartState::Lent(hold.lend(|id| part_of(id, thread_count) == part))),
         });
         let (parts, came_back) = (parts.collect(), Condvar::new());
         let wide = Wide { round: std::mem::take(round), bytes: bytes.to_vec(), client, parts, came_back };
@@ -139,7 +139,7 @@ impl Wide {
         run_steps(&self.round, &self.bytes, is_own, following, stage)
     }
 
-    fn await_part(&self, state: &Mutex<Part>) -> Outcome {
+    fn await_part(&self, state: &Mutex<PartState>) -> PartOutcome {
         for _ in 0..SPINS_MAX {
             if let Ok(mut part) = state.try_lock()
                 && let Some(outcome) = part.outcome()
@@ -158,11 +158,11 @@ impl Wide {
     }
 }
 
-impl Part {
-    fn outcome(&mut self) -> Option<Outcome> {
-        match std::mem::replace(self, Part::Taken) {
-            Part::Back(outcome) => Some(outcome),
-            Part::Lent(_) | Part::Taken => None,
+impl PartState {
+    fn outcome(&mut self) -> Option<PartOutcome> {
+        match std::mem::replace(self, PartState::Taken) {
+            PartState::Back(outcome) => Some(outcome),
+            PartState::Lent(_) | PartState::Taken => None,
         }
     }
 }
@@ -173,10 +173,10 @@ fn part_of(id: ShardId, thread_count: usize) -> usize {
 }
 
 /// The shards of a part, if it is still lent.
-fn take(state: &Mutex<Part>) -> Option<Lent> {
+fn take(state: &Mutex<PartState>) -> Option<Lent> {
     let mut part = lock(state);
-    match std::mem::replace(&mut *part, Part::Taken) {
-        Part::Lent(lent) => Some(lent),
+    match std::mem::replace(&mut *part, PartState::Taken) {
+        PartState::Lent(lent) => Some(lent),
         other => {
             *part = other;
             None
@@ -184,6 +184,6 @@ fn take(state: &Mutex<Part>) -> Option<Lent> {
     }
 }
 
-fn lock(state: &Mutex<Part>) -> MutexGuard<'_, Part> {
+fn lock(state: &Mutex<PartState>) -> MutexGuard<'_, PartState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

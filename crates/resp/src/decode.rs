@@ -41,11 +41,11 @@ pub enum DecodeError {
 /// # Errors
 /// If no continuation of `input` could be a reply.
 pub fn decode(input: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
-    let mut reader = Reader { rest: input };
+    let mut reader = ValueReader { rest: input };
     match reader.value(DEPTH_MAX) {
         Ok(value) => Ok(Some((value, input.len() - reader.rest.len()))),
-        Err(Stop::Incomplete) => Ok(None),
-        Err(Stop::Invalid(error)) => Err(error),
+        Err(DecodeStop::Incomplete) => Ok(None),
+        Err(DecodeStop::Invalid(error)) => Err(error),
     }
 }
 
@@ -55,11 +55,11 @@ pub fn decode(input: &[u8]) -> Result<Option<(Value, usize)>, DecodeError> {
 /// # Errors
 /// If the framing of the reply is malformed.
 pub fn measure(input: &[u8]) -> Result<Option<(usize, bool)>, DecodeError> {
-    let mut reader = Reader { rest: input };
+    let mut reader = ValueReader { rest: input };
     match reader.skip() {
         Ok(kind) => Ok(Some((input.len() - reader.rest.len(), matches!(kind, b'-' | b'!')))),
-        Err(Stop::Incomplete) => Ok(None),
-        Err(Stop::Invalid(error)) => Err(error),
+        Err(DecodeStop::Incomplete) => Ok(None),
+        Err(DecodeStop::Invalid(error)) => Err(error),
     }
 }
 
@@ -89,25 +89,25 @@ fn plain_length(input: &[u8]) -> Option<usize> {
 }
 
 /// Why decoding stopped.
-enum Stop {
+enum DecodeStop {
     Incomplete,
     Invalid(DecodeError),
 }
 
-impl From<DecodeError> for Stop {
-    fn from(error: DecodeError) -> Stop {
-        Stop::Invalid(error)
+impl From<DecodeError> for DecodeStop {
+    fn from(error: DecodeError) -> DecodeStop {
+        DecodeStop::Invalid(error)
     }
 }
 
-struct Reader<'a> {
+struct ValueReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
-    fn value(&mut self, depth_left: usize) -> Result<Value, Stop> {
+impl<'a> ValueReader<'a> {
+    fn value(&mut self, depth_left: usize) -> Result<Value, DecodeStop> {
         loop {
-            let (&kind, rest) = self.rest.split_first().ok_or(Stop::Incomplete)?;
+            let (&kind, rest) = self.rest.split_first().ok_or(DecodeStop::Incomplete)?;
             if !b"+-:$*_,#(=!%~>|".contains(&kind) {
                 return Err(DecodeError::UnknownType(kind).into());
             }
@@ -140,11 +140,11 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips one reply and returns its type. Nested replies are counted, not recursed into.
-    fn skip(&mut self) -> Result<u8, Stop> {
+    fn skip(&mut self) -> Result<u8, DecodeStop> {
         let mut pending: usize = 1;
         let mut outermost = None;
         while pending > 0 {
-            let (&kind, rest) = self.rest.split_first().ok_or(Stop::Incomplete)?;
+            let (&kind, rest) = self.rest.split_first().ok_or(DecodeStop::Incomplete)?;
             pending -= 1;
             if let Some(length) = plain_length(self.rest) {
                 self.rest = &self.rest[length..];
@@ -171,34 +171,34 @@ impl<'a> Reader<'a> {
     }
 
     /// The bytes up to CR LF.
-    fn line(&mut self) -> Result<&'a [u8], Stop> {
-        let end = memchr::memchr2(b'\r', b'\n', self.rest).ok_or(Stop::Incomplete)?;
+    fn line(&mut self) -> Result<&'a [u8], DecodeStop> {
+        let end = memchr::memchr2(b'\r', b'\n', self.rest).ok_or(DecodeStop::Incomplete)?;
         let line = &self.rest[..end];
         self.rest = &self.rest[end..];
         self.line_end()?;
         Ok(line)
     }
 
-    fn line_end(&mut self) -> Result<(), Stop> {
+    fn line_end(&mut self) -> Result<(), DecodeStop> {
         match self.rest {
             [b'\r', b'\n', rest @ ..] => {
                 self.rest = rest;
                 Ok(())
             }
-            [] | [b'\r'] => Err(Stop::Incomplete),
+            [] | [b'\r'] => Err(DecodeStop::Incomplete),
             _ => Err(DecodeError::LineEnd.into()),
         }
     }
 
     /// As many bytes as the number in `line`, followed by CR LF.
-    fn body(&mut self, line: &[u8]) -> Result<&'a [u8], Stop> {
-        let (body, rest) = self.rest.split_at_checked(count(line)?).ok_or(Stop::Incomplete)?;
+    fn body(&mut self, line: &[u8]) -> Result<&'a [u8], DecodeStop> {
+        let (body, rest) = self.rest.split_at_checked(count(line)?).ok_or(DecodeStop::Incomplete)?;
         self.rest = rest;
         self.line_end()?;
         Ok(body)
     }
 
-    fn items(&mut self, line: &[u8], depth_left: usize) -> Result<Vec<Value>, Stop> {
+    fn items(&mut self, line: &[u8], depth_left: usize) -> Result<Vec<Value>, DecodeStop> {
         let count = count(line)?;
         let depth_left = depth_left.checked_sub(1).ok_or(DecodeError::TooDeep)?;
         let mut items = Vec::with_capacity(self.reserved(count));
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
         Ok(items)
     }
 
-    fn pairs(&mut self, line: &[u8], depth_left: usize) -> Result<Vec<(Value, Value)>, Stop> {
+    fn pairs(&mut self, line: &[u8], depth_left: usize) -> Result<Vec<(Value, Value)>, DecodeStop> {
         let count = count(line)?;
         let depth_left = depth_left.checked_sub(1).ok_or(DecodeError::TooDeep)?;
         let mut pairs = Vec::with_capacity(self.reserved(count));

@@ -2,16 +2,16 @@
 //!
 //! Blanks separate arguments. Double quotes allow `\n \r \t \b \a`, `\xHH`, and a backslash before any other character
 //! for that character; single quotes allow `\'` only. A quote may open in the middle of an argument, but the argument
-//! must end where it closes. The parts are collected in one buffer; an argument is a [`Span`] of it.
+//! must end where it closes. The parts are collected in one buffer; an argument is a [`ArgSpan`] of it.
 
 /// The place of an argument in its buffer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
+pub(crate) struct ArgSpan {
     pub(crate) start: usize,
     pub(crate) length: usize,
 }
 
-impl Span {
+impl ArgSpan {
     pub(crate) fn of(self, buffer: &[u8]) -> &[u8] {
         &buffer[self.start..self.start + self.length]
     }
@@ -26,7 +26,7 @@ pub fn split_args(line: &[u8]) -> Option<Vec<Vec<u8>>> {
 }
 
 /// Appends the arguments' bytes to `bytes` and passes each one's span to `found`. Returns `None` if the quotes are unbalanced.
-pub(crate) fn split_into(line: &[u8], bytes: &mut Vec<u8>, mut found: impl FnMut(Span)) -> Option<()> {
+pub(crate) fn split_into(line: &[u8], bytes: &mut Vec<u8>, mut found: impl FnMut(ArgSpan)) -> Option<()> {
     let mut rest = line;
     loop {
         rest = rest.trim_ascii_start();
@@ -40,7 +40,7 @@ pub(crate) fn split_into(line: &[u8], bytes: &mut Vec<u8>, mut found: impl FnMut
         }
         let start = bytes.len();
         rest = take_arg(rest, bytes)?;
-        found(Span { start, length: bytes.len() - start });
+        found(ArgSpan { start, length: bytes.len() - start });
     }
 }
 

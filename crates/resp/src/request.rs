@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use smallvec::{Array, SmallVec};
 
-use crate::inline::{Span, split_into};
+use crate::inline::{ArgSpan, split_into};
 use crate::integer::parse_integer;
 
 /// Limits of a client that has not authenticated.
@@ -143,7 +143,7 @@ pub struct RequestParser {
     /// Bytes after `position` that are known to contain no line end.
     scanned: usize,
     args_left: i64,
-    args: SmallVec<[Span; 8]>,
+    args: SmallVec<[ArgSpan; 8]>,
     bytes_wanted: usize,
     /// The unquoted arguments of an inline request, to which `args` then refers.
     inline: Vec<u8>,
@@ -305,7 +305,7 @@ impl RequestParser {
                 self.bytes_wanted = length + 2 - available;
                 return Ok(Parsed::Incomplete);
             }
-            self.args.push(Span { start: self.position, length });
+            self.args.push(ArgSpan { start: self.position, length });
             self.advance(length + 2);
             self.args_left -= 1;
             self.stage = Stage::Length;

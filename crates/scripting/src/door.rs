@@ -7,7 +7,7 @@ use crate::states::States;
 
 /// The settings that concern scripts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct ScriptSettings {
     /// Time in milliseconds after which a running script is slow (`busy-reply-threshold`). `u64::MAX`: never.
     pub slow_after_ms: u64,
     /// Time in milliseconds after which a script that has written nothing is ended (`script-time-max`).
@@ -35,7 +35,7 @@ pub trait Door {
     fn states(&mut self) -> &mut States;
 
     /// The current settings.
-    fn settings(&self) -> Settings;
+    fn settings(&self) -> ScriptSettings;
 
     /// Whether memory was short when the command of `client` arrived.
     fn lacked_room(&self, client: &Client) -> bool;

@@ -12,7 +12,7 @@ use crate::roamed::ROAMED_AUX;
 use crate::scripts::Scripts;
 
 /// The libraries found so far.
-pub struct Found<'a> {
+pub struct FoundLibraries<'a> {
     clock: &'a Clock,
     scripts: &'a Scripts,
     /// Memory limit for libraries while they are loaded.
@@ -23,10 +23,10 @@ pub struct Found<'a> {
     functions: Option<FunctionEngine>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> FoundLibraries<'a> {
     /// Starts without libraries. They may use this much memory while they are loaded.
-    pub fn new(clock: &'a Clock, scripts: &'a Scripts, memory_bytes_max: usize) -> Found<'a> {
-        Found { clock, scripts, memory_bytes_max, libraries: LibrarySet::default(), functions: None }
+    pub fn new(clock: &'a Clock, scripts: &'a Scripts, memory_bytes_max: usize) -> FoundLibraries<'a> {
+        FoundLibraries { clock, scripts, memory_bytes_max, libraries: LibrarySet::default(), functions: None }
     }
 
     /// Lets `change` change the libraries. Loading has no time limit, because they have been loaded before.
@@ -40,7 +40,7 @@ impl<'a> Found<'a> {
     }
 }
 
-impl Extras for Found<'_> {
+impl Extras for FoundLibraries<'_> {
     fn field(&mut self, name: &[u8], value: &[u8]) {
         if name == ROAMED_AUX.as_bytes() {
             self.scripts.roamed.restore(value);

@@ -39,8 +39,8 @@ mod states;
 
 pub use commands::{Change, ENTRIES, Entry, Function, change_of};
 pub use demands::Demands;
-pub use door::{Answer, Door, Settings, Standing};
-pub use found::Found;
+pub use door::{Answer, Door, ScriptSettings, Standing};
+pub use found::FoundLibraries;
 pub use libraries::{Libraries, Loading};
 pub use program::{Failure, Program};
 pub use roamed::{ROAMED_AUX, Roamed};

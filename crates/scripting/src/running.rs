@@ -16,7 +16,7 @@ use resp::{Output, Proto, Reply};
 use shard::ShardId;
 use smallvec::SmallVec;
 
-use crate::door::{Door, Settings, Standing};
+use crate::door::{Door, ScriptSettings, Standing};
 use crate::program::Program;
 use crate::roaming::Waiting;
 use crate::scripts::Scripts;
@@ -25,7 +25,7 @@ use crate::states::Running;
 
 /// A call of a script or function.
 #[derive(Clone, Copy)]
-pub(crate) struct Call<'a> {
+pub(crate) struct ScriptCall<'a> {
     /// The script or function.
     pub(crate) program: &'a Program,
     /// The whole request. The keys start at argument 3.
@@ -41,17 +41,17 @@ pub(crate) fn run<'t>(
     door: &mut dyn Door,
     tx: &mut Tx<'t>,
     client: Client,
-    call: &Call,
+    call: &ScriptCall,
     reply: &mut Reply,
 ) -> Result<lua::Errors, CommandError> {
     let client = as_in_script(client);
-    let Settings { trusted_after, time_max_ms, .. } = door.settings();
+    let ScriptSettings { trusted_after, time_max_ms, .. } = door.settings();
     let states = door.states();
     let mut running = states.begin();
     let (scripts, thread, started_ms) = (states.scripts, states.thread, states.clock.monotonic_ms());
     door.enter_script(&client);
     let lacks_room = !call.program.flags().allow_oom && door.lacked_room(&client);
-    let mut run = Run {
+    let mut run = ScriptRun {
         tx,
         door,
         scripts,
@@ -86,7 +86,7 @@ pub(crate) fn run<'t>(
 }
 
 /// A running script or function.
-struct Run<'a, 't> {
+struct ScriptRun<'a, 't> {
     tx: &'a mut Tx<'t>,
     door: &'a mut dyn Door,
     scripts: &'static Scripts,
@@ -94,7 +94,7 @@ struct Run<'a, 't> {
     thread: usize,
     /// The version of the libraries that the function belongs to.
     libraries_version: u64,
-    call: Call<'a>,
+    call: ScriptCall<'a>,
     /// Memory is short: commands that need memory are refused until the script has written.
     lacks_room: bool,
     started_ms: u64,
@@ -108,10 +108,10 @@ struct Run<'a, 't> {
     is_watched: bool,
 }
 
-impl Run<'_, '_> {
+impl ScriptRun<'_, '_> {
     /// Runs the program in its Lua state.
     fn run(&mut self, running: &mut Running, reply: &mut Reply) -> lua::Outcome {
-        let Call { program, request, key_count, .. } = self.call;
+        let ScriptCall { program, request, key_count, .. } = self.call;
         let (keys, args) = request[3..].split_at(key_count);
         match (program, &mut running.engine, &mut running.functions) {
             (Program::Script(script), Some(engine), _) => engine.eval(script.sha(), keys, args, self, reply),
@@ -123,7 +123,7 @@ impl Run<'_, '_> {
     }
 }
 
-impl lua::Host for Run<'_, '_> {
+impl lua::Host for ScriptRun<'_, '_> {
     fn call(&mut self, args: &[&[u8]], is_resp3: bool, out: &mut Output) -> Result<(), Interrupt> {
         let proto = if is_resp3 { Proto::Resp3 } else { Proto::Resp2 };
         self.check_time()?;
@@ -151,7 +151,7 @@ impl lua::Host for Run<'_, '_> {
         if self.door.has_to_end(self.tx.wrote) {
             return Err(Interrupt::Killed);
         }
-        let Settings { slow_after_ms, time_max_ms, .. } = self.door.settings();
+        let ScriptSettings { slow_after_ms, time_max_ms, .. } = self.door.settings();
         self.time_max_ms = time_max_ms;
         self.check_time()?;
         self.door.breathe();
@@ -199,7 +199,7 @@ fn as_in_script(client: Client) -> Client {
     Client { deny_blocking: true, in_script: true, proto: Proto::Resp2, may_be_gone: false, ..client }
 }
 
-impl<'t> Run<'_, 't> {
+impl<'t> ScriptRun<'_, 't> {
     /// Ends the script if it has written nothing and exceeds `script-time-max`. A script that has written
     /// continues, because its changes must not be applied by half.
     #[inline]

@@ -5,7 +5,7 @@ use engine::{
 };
 use proactor::Clock;
 use resp::{Output, Proto};
-use scripting::{Answer, Door, Entry, Function, Scripts, Settings, Standing, States};
+use scripting::{Answer, Door, Entry, Function, ScriptSettings, Scripts, Standing, States};
 
 const COUNT: &[u8] = b"#!lua name=a
 redis.register_function('count', function(keys, args) return redis.call('INCRBY', keys[1], args[1]) end)";
@@ -35,8 +35,8 @@ impl Door for Thread {
         &mut self.states
     }
 
-    fn settings(&self) -> Settings {
-        Settings { slow_after_ms: self.slow_after_ms, time_max_ms: self.time_max_ms, trusted_after: 2 }
+    fn settings(&self) -> ScriptSettings {
+        ScriptSettings { slow_after_ms: self.slow_after_ms, time_max_ms: self.time_max_ms, trusted_after: 2 }
     }
 
     fn lacked_room(&self, client: &Client) -> bool {

@@ -28,7 +28,7 @@ mod users;
 mod version;
 
 pub use ::journal::Step as JournalStep;
-pub use ::replication::Content;
+pub use ::replication::CopyContent;
 pub use persistence::{Spool, SpoolProgress, SpoolState, WriterStep};
 pub use simulated::{SimulatedServer, SimulatedThread, simulate};
 pub use start::run;

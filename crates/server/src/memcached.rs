@@ -8,7 +8,7 @@ use config::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEM
 use engine::{Client, CommandResult, Store};
 use heap::allocated_bytes;
 use keyspace::UnixMs;
-use memcached::{Door, Figures, Limits, reply_to_stranger};
+use memcached::{Door, StatsFigures, StatsSettings, reply_to_stranger};
 use proactor::{CloseMode, ConnId};
 use process::system;
 use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
@@ -167,10 +167,10 @@ impl Door for ThreadHost {
         self.shared.observed.sum(|stats| &stats.command(id).calls)
     }
 
-    fn figures(&mut self) -> Figures {
+    fn figures(&mut self) -> StatsFigures {
         let shared = self.shared;
         let now_ms = self.driver.clock().now_ms();
-        Figures {
+        StatsFigures {
             pid: std::process::id(),
             uptime_s: now_ms.saturating_sub(shared.started_ms) / 1000,
             now_s: now_ms / 1000,
@@ -193,9 +193,9 @@ impl Door for ThreadHost {
         }
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> StatsSettings {
         let settings = &self.shared.settings;
-        Limits {
+        StatsSettings {
             memory_bytes_max: settings.number(MAXMEMORY),
             connections_max: settings.number(MAXCLIENTS),
             port: settings.number(MEMCACHED_PORT),

@@ -12,7 +12,7 @@ use engine::{Client, Command, CommandError, CommandId, CommandResult, Outcome, T
 use proactor::ConnId;
 use replication::Standing as Refused;
 use resp::{Output, Proto, Reply};
-use scripting::{Answer, Door, Settings, Standing, States};
+use scripting::{Answer, Door, ScriptSettings, Standing, States};
 
 use crate::life::admit::refuses_writes;
 use crate::life::giving_way::give_way_if_due;
@@ -24,9 +24,9 @@ impl Door for ThreadHost {
         &mut self.lua
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> ScriptSettings {
         let settings = &self.shared.settings;
-        Settings {
+        ScriptSettings {
             slow_after_ms: settings.script_time_limit_ms(),
             time_max_ms: settings.script_time_max_ms(),
             trusted_after: settings.script_trusted_after(),

@@ -17,10 +17,10 @@ use memcached::LaterFlush;
 use observe::Observed;
 use ops::migrate::Migrations;
 use persistence::Snapshots;
-use proactor::{Clock, Dialer, Disk, Errands, Spares, Waker};
+use proactor::{BlockingTasks, Clock, Dialer, Disk, Spares, Waker};
 use process::log;
 use process::shutdown::Shutdown;
-use replication::log::{Journal, Keeper, Tuning};
+use replication::log::{Keeper, ServerLog, Tuning};
 use replication::{Acks, Following, Primary, Quorum, random_id};
 use scripting::Scripts;
 use shard::Placement;
@@ -41,7 +41,7 @@ pub(crate) struct Machine {
     pub(crate) disk: Disk,
     pub(crate) tuning: Tuning,
     pub(crate) dialer: Dialer,
-    pub(crate) errands: Errands,
+    pub(crate) blocking_tasks: BlockingTasks,
 }
 
 impl Machine {
@@ -52,7 +52,7 @@ impl Machine {
             disk: Disk::real(),
             tuning: Tuning::BUILT,
             dialer: Dialer::real(),
-            errands: Errands::default(),
+            blocking_tasks: BlockingTasks::default(),
         }
     }
 }
@@ -85,7 +85,7 @@ pub(crate) struct Shared {
     pub(crate) observed: Observed,
     pub(crate) attack_log: AttackLog,
     pub(crate) snapshots: Snapshots,
-    pub(crate) journal: Journal,
+    pub(crate) journal: ServerLog,
     pub(crate) primary: Primary,
     /// Whether enough replicas follow for commands that write.
     pub(crate) quorum: Quorum,
@@ -131,7 +131,7 @@ impl Shared {
         let run_id = run_id(seed);
         let journal_id = u64::from_str_radix(&run_id[..16], 16).expect("it is hexadecimal");
         let (mut random, is_simulated) = (ds::random::Random::new(seed ^ 0x5e90), driver_name == SIMULATED);
-        let journal = Journal::new(wakers.clone(), &machine.clock, &settings, journal_id, is_simulated);
+        let journal = ServerLog::new(wakers.clone(), &machine.clock, &settings, journal_id, is_simulated);
         let quorum = Quorum::new(&settings);
         let bells = wakers.clone();
         let acks = Acks::new(bells.len(), Box::new(move |thread| bells[thread].wake()));

@@ -26,7 +26,7 @@ use effectlog::Cut;
 use engine::{Client, Task, Wait};
 use persistence::{Snapshots, names};
 use process::log;
-use process::shutdown::{How, Outcome};
+use process::shutdown::{How, ShutdownOutcome};
 use process::supervisor::{self, Ticker};
 use process::system::{self, Signal};
 use shard::{Hold, ShardId};
@@ -158,8 +158,10 @@ impl Ending {
                     return shared.cancel_shutdown();
                 }
             }
-            Entered::NotNeeded if shared.shutdown.end(true) == Outcome::Ends => {}
-            Entered::Never if self.ends_without_save() && shared.shutdown.end(true) == Outcome::Ends => {
+            Entered::NotNeeded if shared.shutdown.end(true) == ShutdownOutcome::Ends => {}
+            Entered::Never
+                if self.ends_without_save() && shared.shutdown.end(true) == ShutdownOutcome::Ends =>
+            {
                 exit_code = 1
             }
             Entered::NotNeeded | Entered::Aborted | Entered::Never => return shared.cancel_shutdown(),
@@ -217,14 +219,14 @@ impl Ending {
     fn may_end(&self, saved: bool) -> bool {
         let outcome = self.shared.shutdown.end(saved);
         match outcome {
-            Outcome::Ends | Outcome::Aborted => {}
-            Outcome::EndsUnsaved => tracing::warn!("Error trying to save the DB. Exit anyway."),
-            Outcome::Failed => {
+            ShutdownOutcome::Ends | ShutdownOutcome::Aborted => {}
+            ShutdownOutcome::EndsUnsaved => tracing::warn!("Error trying to save the DB. Exit anyway."),
+            ShutdownOutcome::Failed => {
                 tracing::warn!("Error trying to save the DB, can't exit.");
                 supervisor::notify(&self.shared.settings, "STATUS=Error trying to save the DB, can't exit.");
             }
         }
-        matches!(outcome, Outcome::Ends | Outcome::EndsUnsaved)
+        matches!(outcome, ShutdownOutcome::Ends | ShutdownOutcome::EndsUnsaved)
     }
 
     fn how(&self) -> How {

@@ -7,13 +7,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use config::Invocation;
-use config::{Found, Settings, TABLE};
+use config::{Settings, StartConfig, TABLE};
 use effectlog::{Recorder, Sink};
 use journal::Step;
 use persistence::{Spool, WriterStep};
-use proactor::{ErrandStep, Errands, SimDisk, SimNet};
+use proactor::{BlockingStep, BlockingTasks, SimDisk, SimNet};
 use process::processors::ThreadCount;
-use replication::Content;
+use replication::CopyContent;
 use replication::log::Tuning;
 use shard::{Hold, ShardId};
 
@@ -48,8 +48,8 @@ pub fn simulate(
 ) -> Result<(SimulatedServer, Vec<SimulatedThread>), String> {
     let (settings, found) = settings(args);
     let tuning = Tuning::drawn(&mut net.entropy());
-    let (dialer, errands) = (net.dialer(), Errands::simulated());
-    let machine = Machine { clock: net.clock(), disk: disk.disk(), tuning, dialer, errands };
+    let (dialer, blocking_tasks) = (net.dialer(), BlockingTasks::simulated());
+    let machine = Machine { clock: net.clock(), disk: disk.disk(), tuning, dialer, blocking_tasks };
     let choice = persistence::choose(&settings, &machine.disk).map_err(|error| error.to_string())?;
     let config = settings.driver_config();
     let mut drivers: Vec<_> = (0..ThreadCount::of(&settings).count).map(|_| net.driver(&config)).collect();
@@ -73,7 +73,7 @@ pub fn simulate(
     Ok((server, threads))
 }
 
-fn settings(args: &[String]) -> (Settings, Found) {
+fn settings(args: &[String]) -> (Settings, StartConfig) {
     match Invocation::parse(&TABLE, args) {
         Ok(Invocation::Serve(arguments)) => {
             let (settings, mut found) = Settings::read(&arguments).unwrap_or_else(|error| panic!("{error}"));
@@ -143,14 +143,14 @@ impl SimulatedServer {
         Some(with_lease(self.0.clone(), move || writer.step()))
     }
 
-    /// The steps of an errand that has just begun.
-    pub fn take_errand(&self) -> Option<impl FnMut() -> ErrandStep + use<>> {
-        let mut work = self.0.0.machine.errands.take()?;
+    /// The steps of a blocking task that has just begun.
+    pub fn take_blocking_task(&self) -> Option<impl FnMut() -> BlockingStep + use<>> {
+        let mut work = self.0.0.machine.blocking_tasks.take()?;
         Some(with_lease(self.0.clone(), move || work(false)))
     }
 
     /// Begins a snapshot for replicas; `None` if that is not possible now.
-    pub fn begin_spool(&self, content: Content) -> Option<Arc<Spool>> {
+    pub fn begin_spool(&self, content: CopyContent) -> Option<Arc<Spool>> {
         let shared = self.0.0;
         let ids: Vec<ShardId> = shared.shards.ids().collect();
         let mut hold = Hold::new(&shared.shards);

@@ -13,7 +13,7 @@ use std::time::UNIX_EPOCH;
 use acl::{UserLine, Users};
 use cli::offline::{FOLDER_TASKS, Program};
 use clients::{Dealer, Listening};
-use config::{APPENDONLY, DIR, DISABLE_THP, Found, Rename, Settings, TABLE, USER};
+use config::{APPENDONLY, DIR, DISABLE_THP, Rename, Settings, StartConfig, TABLE, USER};
 use config::{Arguments, Directive, FolderTask, Invocation, WithoutEffect};
 use heap::Exempt;
 use persistence::save_settings;
@@ -79,7 +79,7 @@ fn end_on_panic() {
     }));
 }
 
-fn read(mut arguments: Arguments) -> Result<(Settings, Found), Error> {
+fn read(mut arguments: Arguments) -> Result<(Settings, StartConfig), Error> {
     arguments.note_environment(std::env::vars_os());
     Ok(Settings::read(&arguments)?)
 }
@@ -91,7 +91,7 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
 }
 
 /// Prints which parts of a configuration have no effect, and refuses wrong ones.
-fn judge(settings: &Settings, found: &Found) -> Result<(), Error> {
+fn judge(settings: &Settings, found: &StartConfig) -> Result<(), Error> {
     for WithoutEffect { name, text, place } in &found.without_effect {
         print(&format!("ignored: '{name} {text}' {place}\n"))?;
     }
@@ -118,12 +118,12 @@ pub(crate) fn rename(table: &mut engine::Table, renames: &[Rename]) -> Result<()
 }
 
 /// The users that the configuration declares.
-fn user_lines(found: &Found) -> Vec<UserLine> {
+fn user_lines(found: &StartConfig) -> Vec<UserLine> {
     let line = |line: &Directive| UserLine { place: line.place.clone(), words: line.words.clone() };
     found.users.iter().map(line).collect()
 }
 
-fn serve(settings: Settings, mut found: Found, hidden: io::Result<()>) -> Result<(), Error> {
+fn serve(settings: Settings, mut found: StartConfig, hidden: io::Result<()>) -> Result<(), Error> {
     found.check()?;
     let mut table = crate::commands::table();
     rename(&mut table, &found.renames)?;
@@ -193,7 +193,7 @@ fn serve(settings: Settings, mut found: Found, hidden: io::Result<()>) -> Result
 }
 
 /// Changes to the working directory, opens the log, and logs the configuration.
-fn open_log(settings: &Settings, found: &Found) -> Result<(), Error> {
+fn open_log(settings: &Settings, found: &StartConfig) -> Result<(), Error> {
     let directory = settings.text(DIR);
     if !directory.is_empty() {
         std::env::set_current_dir(&*directory).map_err(|source| Error::Io {

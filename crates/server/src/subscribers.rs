@@ -34,7 +34,7 @@ pub(crate) struct Delivery {
 }
 
 /// The surroundings of a delivery: its thread's state.
-pub(crate) struct Around<'h> {
+pub(crate) struct Network<'h> {
     pub(crate) connections: &'h mut Connections,
     pub(crate) driver: &'h mut Driver,
     pub(crate) mailroom: &'h mut Mailroom,
@@ -49,7 +49,7 @@ impl Delivery {
     }
 
     /// Writes a message to its subscribers on this thread.
-    pub(crate) fn deliver(&mut self, published: &Published, around: &mut Around<'_>) {
+    pub(crate) fn deliver(&mut self, published: &Published, around: &mut Network<'_>) {
         let Medium::Channel(scope) = published.medium else {
             let keys = Keys::from([published.message.clone()]);
             for receiver in &published.to {
@@ -87,14 +87,14 @@ impl Delivery {
     }
 
     /// Writes a line to the monitors of this thread.
-    pub(crate) fn show(&mut self, line: &Arc<Vec<u8>>, monitors: &Monitors, around: &mut Around<'_>) {
+    pub(crate) fn show(&mut self, line: &Arc<Vec<u8>>, monitors: &Monitors, around: &mut Network<'_>) {
         for conn in monitors.conns().iter().rev() {
             self.write(*conn, around, |output| output.push_shared(line.clone()));
         }
     }
 
     /// Tells clients of this thread, or the connections to which they redirect, that keys have changed.
-    pub(crate) fn tell(&mut self, news: News, around: &mut Around<'_>) {
+    pub(crate) fn tell(&mut self, news: News, around: &mut Network<'_>) {
         match news {
             News::Flushed(told) => {
                 let tracking =
@@ -113,7 +113,7 @@ impl Delivery {
     }
 
     /// Sends this turn's invalidations to clients that track prefixes.
-    pub(crate) fn send_broadcasts(&mut self, around: &mut Around<'_>) {
+    pub(crate) fn send_broadcasts(&mut self, around: &mut Network<'_>) {
         while let Some((thread, connection, keys)) = self.broadcasts.pop_first() {
             let news = News::Changed(connection, keys);
             if thread == around.mailroom.thread() {
@@ -125,7 +125,7 @@ impl Delivery {
     }
 
     /// Tells a client that tracks keys, or the connection to which it redirects, that keys have changed.
-    fn tell_tracker(&mut self, conn: ConnId, invalid: Invalid<'_>, around: &mut Around<'_>) {
+    fn tell_tracker(&mut self, conn: ConnId, invalid: Invalid<'_>, around: &mut Network<'_>) {
         let Some(session) = around.connections.session(conn) else { return };
         let Some(way) = invalid.way(session, around.registry) else { return };
         if let Way::To(target) = way {
@@ -135,7 +135,7 @@ impl Delivery {
     }
 
     /// Tells the connection to which a client redirects, on any thread.
-    fn tell_target(&mut self, target: Subscriber, keys: Option<&Keys>, around: &mut Around<'_>) {
+    fn tell_target(&mut self, target: Subscriber, keys: Option<&Keys>, around: &mut Network<'_>) {
         let here = around.mailroom.thread();
         let thread = match around.moves.find(target, here) {
             Whereabouts::Here(conn) => return self.tell_of(conn, keys, around),
@@ -148,21 +148,21 @@ impl Delivery {
     }
 
     /// Tells a client that `keys` have changed. `None`: all keys.
-    fn tell_of(&mut self, conn: ConnId, keys: Option<&Keys>, around: &mut Around<'_>) {
+    fn tell_of(&mut self, conn: ConnId, keys: Option<&Keys>, around: &mut Network<'_>) {
         let Some(session) = around.connections.session(conn) else { return };
         if session.client.proto == Proto::Resp3 || session.is_subscriber() {
             self.push(conn, around, |reply| pubsub::write_news(reply, keys));
         }
     }
 
-    fn push(&mut self, conn: ConnId, around: &mut Around<'_>, push: impl FnOnce(&mut Reply)) {
+    fn push(&mut self, conn: ConnId, around: &mut Network<'_>, push: impl FnOnce(&mut Reply)) {
         let Some(session) = around.connections.session(conn) else { return };
         let proto = session.client.proto;
         self.write_news(conn, around, |output| push(&mut Reply::new(output, proto)));
     }
 
     /// Writes news about a key, whose memory does not count against `maxmemory`.
-    fn write_news(&mut self, conn: ConnId, around: &mut Around<'_>, write: impl FnOnce(&mut Output)) {
+    fn write_news(&mut self, conn: ConnId, around: &mut Network<'_>, write: impl FnOnce(&mut Output)) {
         let Some(output) = around.driver.output_mut(conn) else { return };
         let before = output.end();
         write(output);
@@ -179,7 +179,7 @@ impl Delivery {
     }
 
     /// Determines, at most once in a millisecond, which clients have read their news.
-    pub(crate) fn check_news(&mut self, now_ms: u64, around: &mut Around<'_>) {
+    pub(crate) fn check_news(&mut self, now_ms: u64, around: &mut Network<'_>) {
         if self.behind_news.is_empty() || self.checked_ms == now_ms {
             return;
         }
@@ -194,7 +194,7 @@ impl Delivery {
         });
     }
 
-    fn write(&mut self, conn: ConnId, around: &mut Around<'_>, write: impl FnOnce(&mut Output)) {
+    fn write(&mut self, conn: ConnId, around: &mut Network<'_>, write: impl FnOnce(&mut Output)) {
         if let Some(output) = around.driver.output_mut(conn) {
             write(output);
             self.written.push_back(conn);
@@ -304,10 +304,10 @@ impl ThreadHost {
 
 impl ThreadHost {
     /// The delivery of this thread, with its surroundings.
-    pub(crate) fn delivery(&mut self) -> (&mut Delivery, &Monitors, Around<'_>) {
+    pub(crate) fn delivery(&mut self) -> (&mut Delivery, &Monitors, Network<'_>) {
         let ThreadHost { delivery, monitors, connections, driver, mailroom, shared, moves, .. } = self;
         let registry = &shared.registry;
-        (delivery, monitors, Around { connections, driver, mailroom, registry, moves })
+        (delivery, monitors, Network { connections, driver, mailroom, registry, moves })
     }
 }
 
@@ -378,12 +378,12 @@ mod tests {
         /// The outputs of all clients after `deliver`, and the connections that must be checked.
         fn after(
             &mut self,
-            deliver: impl FnOnce(&mut Delivery, &mut Around<'_>),
+            deliver: impl FnOnce(&mut Delivery, &mut Network<'_>),
         ) -> (Vec<String>, Vec<ConnId>) {
             let World { connections, driver, mailroom, registry, .. } = self;
             let mut delivery = Delivery::default();
             let moves = &Moves::default();
-            deliver(&mut delivery, &mut Around { connections, driver, mailroom, registry, moves });
+            deliver(&mut delivery, &mut Network { connections, driver, mailroom, registry, moves });
             let written = std::iter::from_fn(|| delivery.pop_written()).collect();
             let output = |conn: &ConnId| self.driver.output_mut(*conn).expect("it is open").to_vec();
             let outputs = self.conns.iter().map(output);

@@ -17,11 +17,11 @@
 
 mod baton;
 mod cached_keys;
+mod db_key;
 mod figures;
 mod handover;
 mod hold;
 mod interrupt;
-mod place;
 mod placement;
 mod shard;
 mod shards;

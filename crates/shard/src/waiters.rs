@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use foldhash::fast::FixedState;
 use keyspace::Record;
 
+use crate::db_key::{DbKey, DbKeyMap, DbKeyRef};
 use crate::figures::Figures;
 use crate::interrupt::interrupt;
-use crate::place::{Place, PlaceMap, PlaceRef};
 
 /// Empty queues that may be kept, however few others there are.
 const IDLE_QUEUES_MIN: usize = 16;
@@ -92,7 +92,7 @@ impl<W> Queue<W> {
 #[derive(Debug)]
 pub struct Waiters<W> {
     /// Queues of keys with waiters, and some that are empty.
-    by_key: PlaceMap<Queue<W>>,
+    by_key: DbKeyMap<Queue<W>>,
     /// Number of queues that are not empty.
     awaited: usize,
     next_ticket: u64,
@@ -102,7 +102,7 @@ pub struct Waiters<W> {
 impl<W> Waiters<W> {
     /// No waiters. `seed` keeps clients from making keys collide; `figures` shows how many wait.
     pub fn new(seed: u64, figures: &Arc<Figures>) -> Self {
-        let by_key = PlaceMap::with_hasher(FixedState::with_seed(seed));
+        let by_key = DbKeyMap::with_hasher(FixedState::with_seed(seed));
         Waiters { by_key, awaited: 0, next_ticket: 0, figures: figures.clone() }
     }
 
@@ -123,7 +123,7 @@ impl<W> Waiters<W> {
     ) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
-        let queue = match self.by_key.get_mut(&PlaceRef { db, key }) {
+        let queue = match self.by_key.get_mut(&DbKeyRef { db, key }) {
             Some(queue) => {
                 if queue.awaited.as_ref().is_none_or(|figures| figures.is_gone()) {
                     queue.awaited = figures();
@@ -131,7 +131,7 @@ impl<W> Waiters<W> {
                 queue
             }
             None => {
-                let queue = self.by_key.entry(Place { db, key: key.into() }).or_default();
+                let queue = self.by_key.entry(DbKey { db, key: key.into() }).or_default();
                 queue.awaited = figures();
                 queue
             }
@@ -172,7 +172,7 @@ impl<W> Waiters<W> {
 
     /// Removes the record `ticket` from the FIFO of `key`. False if it was gone.
     pub fn remove(&mut self, db: u32, key: &[u8], ticket: u64) -> bool {
-        let place = PlaceRef { db, key };
+        let place = DbKeyRef { db, key };
         let Some(queue) = self.by_key.get_mut(&place) else { return false };
         let Ok(index) = queue.records.binary_search_by_key(&ticket, |(ticket, _)| *ticket) else {
             return false;
@@ -195,7 +195,7 @@ impl<W> Waiters<W> {
 
     /// The queue of `place` has become empty. A small one is kept, because clients often wait there again. There are
     /// never many more empty queues than others, and dropping them takes no longer than it took to fill as many.
-    fn end_queue(&mut self, place: &PlaceRef, is_small: bool) {
+    fn end_queue(&mut self, place: &DbKeyRef, is_small: bool) {
         if !is_small {
             self.by_key.remove(place);
         } else if self.by_key.len() - self.awaited > self.awaited.max(IDLE_QUEUES_MIN) {
@@ -206,14 +206,14 @@ impl<W> Waiters<W> {
     /// Whether any client waits for `key`.
     #[inline]
     pub fn any(&self, db: u32, key: &[u8]) -> bool {
-        let queue = if self.awaited == 0 { None } else { self.by_key.get(&PlaceRef { db, key }) };
+        let queue = if self.awaited == 0 { None } else { self.by_key.get(&DbKeyRef { db, key }) };
         queue.is_some_and(|queue| !queue.records.is_empty())
     }
 
     /// The first waiter of `key` at or after `from`, with its ticket. Records of waits that have ended are dropped.
     pub fn next(&mut self, db: u32, key: &[u8], from: u64) -> Option<(u64, Arc<Waiter<W>>)> {
         loop {
-            let records = &self.by_key.get(&PlaceRef { db, key })?.records;
+            let records = &self.by_key.get(&DbKeyRef { db, key })?.records;
             let index = records.partition_point(|(ticket, _)| *ticket < from);
             let (ticket, waiter) = records.get(index)?;
             let ticket = *ticket;
@@ -229,7 +229,7 @@ impl<W> Waiters<W> {
     #[inline]
     pub fn keep_emptied(&mut self, db: u32, key: &[u8], record: Record) {
         if !self.by_key.is_empty()
-            && let Some(queue) = self.by_key.get_mut(&PlaceRef { db, key })
+            && let Some(queue) = self.by_key.get_mut(&DbKeyRef { db, key })
         {
             queue.emptied = record.emptied().ok();
         }
@@ -241,12 +241,12 @@ impl<W> Waiters<W> {
         if self.by_key.is_empty() {
             return None;
         }
-        self.by_key.get_mut(&PlaceRef { db, key })?.emptied.take()
+        self.by_key.get_mut(&DbKeyRef { db, key })?.emptied.take()
     }
 
     /// The clients that wait for `key`.
     pub fn of(&self, db: u32, key: &[u8]) -> impl Iterator<Item = &Waiter<W>> {
-        let queue = self.by_key.get(&PlaceRef { db, key });
+        let queue = self.by_key.get(&DbKeyRef { db, key });
         let records = queue.into_iter().flat_map(|queue| &queue.records);
         records.map(|(_, waiter)| &**waiter).filter(|waiter| waiter.claim.is_waiting())
     }
@@ -356,7 +356,7 @@ mod tests {
         let long = [b'k'; IDLE_KEY_BYTES_MAX + 1];
         let ticket = waiters.add(0, &long, waiter(1), || None);
         assert!(
-            waiters.remove(0, &long, ticket) && !waiters.by_key.contains_key(&PlaceRef { db: 0, key: &long })
+            waiters.remove(0, &long, ticket) && !waiters.by_key.contains_key(&DbKeyRef { db: 0, key: &long })
         );
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foldhash::fast::FixedState;
 
+use crate::db_key::{DbKey, DbKeyMap, DbKeyRef};
 use crate::figures::Figures;
-use crate::place::{Place, PlaceMap, PlaceRef};
 
 /// Raised when a key that a session watches has changed. One per session and round of `WATCH … EXEC`.
 #[derive(Clone, Debug, Default)]
@@ -40,14 +40,14 @@ struct Watch {
 /// The watched keys of one shard.
 #[derive(Debug)]
 pub struct Watches {
-    by_key: PlaceMap<Vec<Watch>>,
+    by_key: DbKeyMap<Vec<Watch>>,
     figures: Arc<Figures>,
 }
 
 impl Watches {
     /// No watches. `seed` keeps clients from making keys collide; `figures` shows how many keys are watched.
     pub fn new(seed: u64, figures: &Arc<Figures>) -> Self {
-        Watches { by_key: PlaceMap::with_hasher(FixedState::with_seed(seed)), figures: figures.clone() }
+        Watches { by_key: DbKeyMap::with_hasher(FixedState::with_seed(seed)), figures: figures.clone() }
     }
 
     /// Whether no session watches anything here: the common case, checked on every change.
@@ -58,7 +58,7 @@ impl Watches {
 
     /// Watches `key` of `db`. `is_gone`: it has expired but is not deleted.
     pub fn add(&mut self, db: u32, key: &[u8], flag: &WatchFlag, is_gone: bool) {
-        let watches = self.by_key.entry(Place { db, key: key.into() }).or_default();
+        let watches = self.by_key.entry(DbKey { db, key: key.into() }).or_default();
         if !watches.iter().any(|watch| watch.flag.is_same(flag)) {
             watches.push(Watch { flag: flag.clone(), is_of_gone: is_gone });
         }
@@ -67,7 +67,7 @@ impl Watches {
 
     /// Stops watching `key` of `db` for the session of `flag`.
     pub fn remove(&mut self, db: u32, key: &[u8], flag: &WatchFlag) {
-        let place = PlaceRef { db, key };
+        let place = DbKeyRef { db, key };
         if let Some(watches) = self.by_key.get_mut(&place) {
             watches.retain(|watch| !watch.flag.is_same(flag));
             if watches.is_empty() {
@@ -79,14 +79,14 @@ impl Watches {
 
     /// Whether `key` had expired when the session of `flag` began to watch it, and has not changed since.
     pub fn was_gone(&self, db: u32, key: &[u8], flag: &WatchFlag) -> bool {
-        let watches = self.by_key.get(&PlaceRef { db, key });
+        let watches = self.by_key.get(&DbKeyRef { db, key });
         watches
             .is_some_and(|watches| watches.iter().any(|watch| watch.is_of_gone && watch.flag.is_same(flag)))
     }
 
     /// `key` of `db` has changed and now exists or not: raises the flags of all sessions that watch it.
     pub fn touch(&mut self, db: u32, key: &[u8], exists: bool) {
-        let Some(watches) = self.by_key.get_mut(&PlaceRef { db, key }) else { return };
+        let Some(watches) = self.by_key.get_mut(&DbKeyRef { db, key }) else { return };
         for watch in watches {
             let was_gone = std::mem::take(&mut watch.is_of_gone);
             if exists || !was_gone {

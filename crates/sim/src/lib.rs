@@ -33,7 +33,7 @@
 //!
 //! Deliberate mistakes about the journal are kept (`engine::mutant`), and tests verify that each is still detected.
 //!
-//! Errands (`proactor/errands.rs`), the writer of a snapshot and the two threads of the journal have stacks of their own and
+//! BlockingTasks (`proactor/blocking tasks.rs`), the writer of a snapshot and the two threads of the journal have stacks of their own and
 //! are stepped like all other threads. `servers.rs` compares what servers have at equal offsets, checks that each is a
 //! prefix of one stream, and that nothing is lost that was acknowledged with `repl-sync-replicas`. `crashes.rs` cuts the
 //! power at any moment of a save: the previous or the new snapshot is loaded, and an acknowledged one is never lost. In

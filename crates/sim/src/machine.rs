@@ -27,7 +27,7 @@ pub struct Machine {
     number: usize,
     net: SimNet,
     pub(crate) setup: Setup,
-    /// The threads of the server, those that write its journal, then writers of snapshots and errands. Empty if it is
+    /// The threads of the server, those that write its journal, then writers of snapshots and blocking tasks. Empty if it is
     /// dead.
     pub(crate) stacks: Vec<Stack>,
 }
@@ -114,7 +114,7 @@ impl Machine {
                 !matches!(stack.pause, Some(Pause::Asleep(_))) || self.server.has_nudged_journal()
             }
             StackOf::Disk => stack.pause == Some(Pause::TurnOver),
-            StackOf::Writer | StackOf::Errand => stack.pause != Some(Pause::Idle),
+            StackOf::Writer | StackOf::BlockingTask => stack.pause != Some(Pause::Idle),
         };
         self.stacks.iter().any(|stack| stack.is_interrupted() || has_work(stack))
     }

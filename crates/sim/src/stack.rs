@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use proactor::{Clock, Entropy, ErrandStep};
+use proactor::{BlockingStep, Clock, Entropy};
 use server::{JournalStep, SimulatedThread, WriterStep};
 
 /// Why a stack was suspended.
@@ -47,7 +47,7 @@ pub(crate) enum StackOf {
     /// The writer of a snapshot.
     Writer,
     /// Something that a server does besides its threads, such as waiting for another server.
-    Errand,
+    BlockingTask,
 }
 
 type Handle = Yielder<(), Pause>;
@@ -145,11 +145,11 @@ impl Stack {
         })
     }
 
-    pub(crate) fn of_errand(mut run: impl FnMut() -> ErrandStep + 'static) -> Stack {
-        Stack::new(StackOf::Errand, move || match run() {
-            ErrandStep::Worked => Some(Pause::TurnOver),
-            ErrandStep::Waits => Some(Pause::Idle),
-            ErrandStep::Ended => None,
+    pub(crate) fn of_blocking_task(mut run: impl FnMut() -> BlockingStep + 'static) -> Stack {
+        Stack::new(StackOf::BlockingTask, move || match run() {
+            BlockingStep::Worked => Some(Pause::TurnOver),
+            BlockingStep::Waits => Some(Pause::Idle),
+            BlockingStep::Ended => None,
         })
     }
 

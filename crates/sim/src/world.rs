@@ -3,7 +3,7 @@
 //!
 //! An *event* is a step of one thread, up to its next interruption or the end of its turn, or a move of the clock. Events are
 //! counted, and their numbers are the real time of histories. Time passes when no thread has anything to do, when all threads
-//! that do are stalled (if the setup allows that), and a little with every turn. Writers of snapshots and errands count as
+//! that do are stalled (if the setup allows that), and a little with every turn. Writers of snapshots and blocking tasks count as
 //! threads here.
 //!
 //! Servers of a world reach each other over the same network as clients. Each can die and come back while the others continue.
@@ -268,7 +268,7 @@ impl World {
         }
     }
 
-    /// Resumes a thread, a writer or an errand.
+    /// Resumes a thread, a writer or a blocking task.
     fn resume(&mut self, machine: usize, number: usize) {
         let Machine { stacks, server, .. } = &mut self.machines[machine];
         stacks[number].resume();
@@ -290,15 +290,15 @@ impl World {
             }
         }
         if pause.is_none() {
-            assert!(matches!(kind, StackOf::Writer | StackOf::Errand), "the server stopped");
+            assert!(matches!(kind, StackOf::Writer | StackOf::BlockingTask), "the server stopped");
             drop(stacks.remove(number));
         }
         if let Some(writer) = server.take_writer() {
             self.saves += 1;
             stacks.push(Stack::of_writer(writer));
         }
-        while let Some(errand) = server.take_errand() {
-            stacks.push(Stack::of_errand(errand));
+        while let Some(task) = server.take_blocking_task() {
+            stacks.push(Stack::of_blocking_task(task));
         }
         if pause == Some(Pause::Interrupted) {
             self.interruptions += 1;

@@ -8,7 +8,7 @@ use engine::{
     Acl, CommandError, CommandResult, Group, Mode, Shape, Table, integer, string, subcommand_error,
 };
 
-use crate::door::{Door, Settings};
+use crate::door::{Door, UserSettings};
 use crate::storage::Storage;
 use crate::user::Grammar;
 
@@ -51,7 +51,7 @@ pub const ENTRIES: &[Entry] = &[Entry {
 const PASSWORD_BITS: i64 = 256;
 const PASSWORD_BITS_MAX: i64 = 4096;
 
-impl Settings {
+impl UserSettings {
     /// The grammar of rules, from the settings.
     fn grammar<'t>(&self, table: &'t Table) -> Grammar<'t> {
         Grammar { table, all_channels: self.all_channels }
@@ -186,7 +186,7 @@ fn acl_save(ctx: &mut Ctx) -> CommandResult {
 }
 
 /// The ACL file, if there is one.
-fn storage<'a>(door: &'a dyn Door, settings: &'a Settings) -> Result<Storage<'a>, CommandError> {
+fn storage<'a>(door: &'a dyn Door, settings: &'a UserSettings) -> Result<Storage<'a>, CommandError> {
     if settings.file.is_empty() {
         return Err(CommandError::fixed(
             "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL \

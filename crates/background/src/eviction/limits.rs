@@ -61,7 +61,7 @@ impl Lowered {
 
 /// The settings for eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct EvictionLimits {
     /// Bytes that may be used; 0: no limit.
     pub bytes_max: u64,
     /// Number of keys that are sampled for each one that is evicted.
@@ -70,7 +70,7 @@ pub struct Limits {
     pub tenacity: i64,
 }
 
-impl Limits {
+impl EvictionLimits {
     /// How long evicting may delay a command, in nanoseconds.
     pub(super) fn ns_max(&self) -> u64 {
         match self.tenacity {
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn the_more_tenacity_the_more_time() {
         for (tenacity, ns) in [(0, 0), (10, 500_000), (11, 575_000), (100, u64::MAX)] {
-            let ns_max = Limits { bytes_max: 1, sample_count: 5, tenacity }.ns_max();
+            let ns_max = EvictionLimits { bytes_max: 1, sample_count: 5, tenacity }.ns_max();
             assert!(ns_max.abs_diff(ns) <= 1, "{tenacity}: {ns_max}");
         }
     }

@@ -23,8 +23,8 @@ use heap::Gauge;
 use keyspace::eviction::Policy;
 use proactor::Clock;
 
-pub use self::limits::{Limits, Lowered, client_bytes_max};
-use self::search::{Search, Step};
+pub use self::limits::{EvictionLimits, Lowered, client_bytes_max};
+use self::search::{Attempt, Search};
 use crate::Visits;
 
 /// Maximum number of attempts while some shards are taken and the others have nothing to evict.
@@ -186,7 +186,7 @@ impl Eviction {
     /// whether any thread has some.
     pub fn evict<V: Visits>(
         &mut self,
-        limits: &Limits,
+        limits: &EvictionLimits,
         policy: Policy,
         clock: &Clock,
         thread: &mut V,
@@ -204,14 +204,14 @@ impl Eviction {
             }
             if !free_slice(thread) {
                 match self.search.evict_one(policy, limits.sample_count, thread) {
-                    Step::Evicted | Step::Searching => {}
-                    Step::Taken if tries < TRIES_WHERE_TAKEN => {
+                    Attempt::Evicted | Attempt::Searching => {}
+                    Attempt::Taken if tries < TRIES_WHERE_TAKEN => {
                         tries += 1;
                         std::hint::spin_loop();
                     }
-                    Step::Taken => return Room::Soon,
-                    Step::Nothing if anybody_has_garbage() => return Room::Soon,
-                    Step::Nothing => return Room::None,
+                    Attempt::Taken => return Room::Soon,
+                    Attempt::Nothing if anybody_has_garbage() => return Room::Soon,
+                    Attempt::Nothing => return Room::None,
                 }
             }
             if step % STEPS_PER_LOOK == 0 && clock.ticks_to_ns(started, clock.ticks()) > ns_max {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     /// Less than any process uses.
-    const TIGHT: Limits = Limits { bytes_max: 1, sample_count: 5, tenacity: 100 };
+    const TIGHT: EvictionLimits = EvictionLimits { bytes_max: 1, sample_count: 5, tenacity: 100 };
 
     fn evict(eviction: &mut Eviction, thread: &mut Alone, has_garbage: bool) -> Room {
         let _ballast = ballast();

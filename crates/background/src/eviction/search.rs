@@ -24,7 +24,7 @@ const TRIES_BY_CHANCE: usize = 4;
 
 /// Result of an attempt to evict a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(super) enum Attempt {
     /// A key was evicted.
     Evicted,
     /// No key was found so far.
@@ -63,12 +63,12 @@ impl Search {
         policy: Policy,
         sample_count: usize,
         thread: &mut impl Visits,
-    ) -> Step {
+    ) -> Attempt {
         let found = self.sample(policy, sample_count.min(SAMPLES_MAX), thread);
         loop {
             let evict = |of: &Candidate| thread.visit(of.shard, |tx| evict(tx, policy, of));
             match self.pool.take_best(evict) {
-                Some(true) => return Step::Evicted,
+                Some(true) => return Attempt::Evicted,
                 Some(false) => {}
                 None => return found,
             }
@@ -76,21 +76,21 @@ impl Search {
     }
 
     /// Adds candidates to the pool.
-    fn sample(&mut self, policy: Policy, sample_count: usize, thread: &mut impl Visits) -> Step {
+    fn sample(&mut self, policy: Policy, sample_count: usize, thread: &mut impl Visits) -> Attempt {
         for _ in 0..TRIES_BY_CHANCE {
             let index = self.pick();
-            if self.sample_shard(policy, sample_count, index, thread) == Step::Searching {
-                return Step::Searching;
+            if self.sample_shard(policy, sample_count, index, thread) == Attempt::Searching {
+                return Attempt::Searching;
             }
         }
         let count = self.weights.len();
         let first = self.random.below(count as u64) as usize;
-        let mut found = Step::Nothing;
+        let mut found = Attempt::Nothing;
         for index in (first..count).chain(0..first) {
             match self.sample_shard(policy, sample_count, index, thread) {
-                Step::Searching | Step::Evicted => return Step::Searching,
-                Step::Taken => found = Step::Taken,
-                Step::Nothing => {}
+                Attempt::Searching | Attempt::Evicted => return Attempt::Searching,
+                Attempt::Taken => found = Attempt::Taken,
+                Attempt::Nothing => {}
             }
         }
         found
@@ -104,12 +104,12 @@ impl Search {
         sample_count: usize,
         index: usize,
         thread: &mut impl Visits,
-    ) -> Step {
+    ) -> Attempt {
         let id = ShardId(index as u16);
         let visit = |tx: &mut Tx| self.look(policy, sample_count, id, tx);
-        let Some(weight) = thread.visit(id, visit) else { return Step::Taken };
+        let Some(weight) = thread.visit(id, visit) else { return Attempt::Taken };
         self.weights[index] = weight.try_into().unwrap_or(u32::MAX);
-        if weight > 0 { Step::Searching } else { Step::Nothing }
+        if weight > 0 { Attempt::Searching } else { Attempt::Nothing }
     }
 
     /// Offers some records of an entered shard to the pool. Returns the number of evictable records.
@@ -189,7 +189,7 @@ mod tests {
         }
         let mut search = Search::new(7, thread.shards().count());
         search.begin(VOLATILE);
-        let steps: Vec<Step> = (0..100).map(|_| search.evict_one(VOLATILE, 64, &mut thread)).collect();
+        let steps: Vec<Attempt> = (0..100).map(|_| search.evict_one(VOLATILE, 64, &mut thread)).collect();
         assert_eq!(thread.local.line("DBSIZE"), format!(":{}\r\n", 400 - evicted(&steps)));
         assert!(evicted(&steps) > 50, "{steps:?}");
         let left = |thread: &mut Alone, keys: std::ops::RangeInclusive<u32>| {
@@ -200,7 +200,7 @@ mod tests {
         assert!(soon < late, "{soon} that expire soon are left, and {late} others");
         assert_eq!(
             (1..=500).map(|_| search.evict_one(VOLATILE, 64, &mut thread)).last(),
-            Some(Step::Nothing)
+            Some(Attempt::Nothing)
         );
         assert_eq!(thread.local.line("DBSIZE"), ":200\r\n");
     }
@@ -211,10 +211,10 @@ mod tests {
         thread.is_taken = true;
         let mut search = Search::new(7, 8);
         search.begin(VOLATILE);
-        assert_eq!(search.evict_one(VOLATILE, 5, &mut thread), Step::Taken);
+        assert_eq!(search.evict_one(VOLATILE, 5, &mut thread), Attempt::Taken);
     }
 
-    fn evicted(steps: &[Step]) -> usize {
-        steps.iter().filter(|step| **step == Step::Evicted).count()
+    fn evicted(steps: &[Attempt]) -> usize {
+        steps.iter().filter(|step| **step == Attempt::Evicted).count()
     }
 }

@@ -17,12 +17,12 @@ use engine::Table;
 use journal::{End, Folder, Reading, Rest};
 use keyspace::{Config, Db, Dbs, Marks, UnixMs, ValueRef};
 use persistence::{
-    Content, FoundSlice, Load, Loaded, Names, Progress, Purpose, Recovery, Settings, Snapshots, Tuning,
-    Usage, roles,
+    FoundSlice, Load, Loaded, Names, Progress, Purpose, Recovery, Settings, SnapshotContent, Snapshots,
+    Tuning, Usage, roles,
 };
 use proactor::Clock;
 use rdb::{Encoder, Style};
-use scripting::{Found, Scripts, change_of};
+use scripting::{FoundLibraries, Scripts, change_of};
 use shard::Placement;
 
 use crate::offline::error::Error;
@@ -100,7 +100,7 @@ fn load_once(from: &Folder, reading: &mut Reading, clock: &Clock, table: &Table)
     let names = Names::new(from.disk(), &folder, "base");
     let roles = roles(table, commands::FAMILIES, |name| change_of(name).is_some());
     let scripts = Scripts::new(1, |_, _| {});
-    let mut found = Found::new(clock, &scripts, usize::MAX);
+    let mut found = FoundLibraries::new(clock, &scripts, usize::MAX);
     let (progress, is_stopped) = (Progress::default(), AtomicBool::new(false));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let load = Load {
@@ -170,7 +170,7 @@ fn save(data: &Data, names: &Names, clock: &Clock, redis_version: &str) -> std::
     about.aux("used-mem", b"0")?;
     about.aux("aof-base", b"1")?;
     data.libraries.iter().try_for_each(|code| about.function(code))?;
-    let content = Content {
+    let content = SnapshotContent {
         shards: data.loaded.dbs.iter().map(|dbs| (0, dbs)).collect(),
         thread_count: 1,
         usage: Usage { is_idle_wanted: false, lfu: None, now: now_ms as UnixMs },

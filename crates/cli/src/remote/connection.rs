@@ -20,7 +20,7 @@ const ERROR_LETTERS_MAX: usize = 200;
 
 /// Limits on a server's time and replies.
 #[derive(Clone, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ReplyLimits {
     /// How long the server may take to accept the connection, and to send more of a reply.
     pub(crate) silence: Duration,
     /// How long a whole reply may take.
@@ -31,9 +31,9 @@ pub(crate) struct Limits {
     pub(crate) item_bytes: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for ReplyLimits {
+    fn default() -> ReplyLimits {
+        ReplyLimits {
             silence: Duration::from_secs(5),
             reply: Duration::from_secs(30),
             reply_bytes: 256 << 20,
@@ -63,7 +63,7 @@ pub(crate) fn connect(host: &str, port: u16, limit: Duration) -> Result<(String,
 pub(crate) struct Connection {
     address: String,
     stream: TcpStream,
-    limits: Limits,
+    limits: ReplyLimits,
     /// Received bytes, and how many of them are parsed.
     input: Vec<u8>,
     understood: usize,
@@ -74,7 +74,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects to the first address of a host that accepts.
-    pub(crate) fn open(host: &str, port: u16, limits: &Limits) -> Result<Connection, Error> {
+    pub(crate) fn open(host: &str, port: u16, limits: &ReplyLimits) -> Result<Connection, Error> {
         let (address, stream) = connect(host, port, limits.silence)?;
         Ok(Connection {
             address,
@@ -215,7 +215,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: ReplyLimits = ReplyLimits {
         silence: Duration::from_secs(20),
         reply: Duration::from_secs(60),
         reply_bytes: 1 << 20,
@@ -223,7 +223,7 @@ mod tests {
     };
 
     /// Asks for the queues of a server that answers `greeting`, and then `again` until the client hangs up.
-    fn ask(greeting: &str, again: &str, limits: &Limits) -> Result<Vec<Value>, Error> {
+    fn ask(greeting: &str, again: &str, limits: &ReplyLimits) -> Result<Vec<Value>, Error> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
         let port = listener.local_addr().expect("it is bound").port();
         let (greeting, again) = (greeting.to_owned(), again.to_owned());
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(greeting: &str, again: &str, limits: &Limits, expected: &str) {
+    fn check(greeting: &str, again: &str, limits: &ReplyLimits, expected: &str) {
         let error = ask(greeting, again, limits).expect_err(greeting).to_string();
         let (_, told) = error.split_once(' ').expect("an address stands first");
         assert_eq!(told, expected);
@@ -302,12 +302,12 @@ mod tests {
 
     #[test]
     fn silent_servers_are_left() {
-        let limits = Limits { silence: Duration::from_millis(20), ..LIMITS };
+        let limits = ReplyLimits { silence: Duration::from_millis(20), ..LIMITS };
         for greeting in ["", "*", "*1\r\n", "*1\r\n$5\r\nab"] {
             check(greeting, "", &limits, "does not answer in time");
         }
         // A server that sends a little again and again, and never completes its reply.
-        let limits = Limits { reply: Duration::from_millis(20), reply_bytes: usize::MAX, ..LIMITS };
+        let limits = ReplyLimits { reply: Duration::from_millis(20), reply_bytes: usize::MAX, ..LIMITS };
         check("*99999999\r\n", "+\r\n", &limits, "does not answer in time");
     }
 }

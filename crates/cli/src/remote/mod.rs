@@ -25,7 +25,7 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use crate::remote::command_line::Task;
-use crate::remote::connection::{Connection, Limits};
+use crate::remote::connection::{Connection, ReplyLimits};
 use crate::remote::error::Error;
 use crate::remote::queue::Queue;
 use crate::remote::screen::Screen;
@@ -57,7 +57,7 @@ pub fn run(args: &[String]) -> Option<ExitCode> {
     }
     let outcome = if has("--queues") {
         let password = std::env::var("REDISCLI_AUTH").ok();
-        Task::parse(args, password).and_then(|task| show(&task, &Limits::default()))
+        Task::parse(args, password).and_then(|task| show(&task, &ReplyLimits::default()))
     } else {
         health::check(args)
     };
@@ -72,7 +72,7 @@ pub fn run(args: &[String]) -> Option<ExitCode> {
 }
 
 /// Shows the queues once, or again and again.
-fn show(task: &Task, limits: &Limits) -> Result<(), Error> {
+fn show(task: &Task, limits: &ReplyLimits) -> Result<(), Error> {
     let mut connection = Connection::open(&task.host, task.port, limits)?;
     if let Some(password) = &task.password {
         let user = task.user.as_ref().map(|user| user.as_bytes());

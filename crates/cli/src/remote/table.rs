@@ -26,7 +26,7 @@ const TITLES: [&str; 10] =
     ["queue", "system", "state", "depth", "oldest", "in/s", "out/s", "clients", "paused", "memory"];
 
 /// A line of the table.
-struct Line {
+struct TableLine {
     cells: [String; TITLES.len()],
     style: Style,
 }
@@ -50,8 +50,8 @@ pub(crate) fn text(mut queues: Vec<Queue>, db: u32, screen: &Screen) -> String {
     let room = screen.height.map_or(usize::MAX, |height| height.saturating_sub(sums.len() + 4));
     let left_out = queues.len().saturating_sub(room);
     queues.truncate(room);
-    let titles = Line { cells: TITLES.map(str::to_owned), style: Style::Bold };
-    let mut lines: Vec<Line> = [titles].into_iter().chain(queues.iter().map(line)).collect();
+    let titles = TableLine { cells: TITLES.map(str::to_owned), style: Style::Bold };
+    let mut lines: Vec<TableLine> = [titles].into_iter().chain(queues.iter().map(line)).collect();
     let end = lines.len();
     lines.extend(sums);
     let widths = fit(&mut lines, screen.width);
@@ -70,7 +70,7 @@ pub(crate) fn text(mut queues: Vec<Queue>, db: u32, screen: &Screen) -> String {
 }
 
 /// Computes the widths of the columns. Shortens names if necessary.
-fn fit(lines: &mut [Line], width: Option<usize>) -> [usize; TITLES.len()] {
+fn fit(lines: &mut [TableLine], width: Option<usize>) -> [usize; TITLES.len()] {
     let mut widths = [0; TITLES.len()];
     for line in &*lines {
         for (width, cell) in widths.iter_mut().zip(&line.cells) {
@@ -87,7 +87,7 @@ fn fit(lines: &mut [Line], width: Option<usize>) -> [usize; TITLES.len()] {
     widths
 }
 
-fn laid_out(line: &Line, widths: &[usize; TITLES.len()], screen: &Screen) -> String {
+fn laid_out(line: &TableLine, widths: &[usize; TITLES.len()], screen: &Screen) -> String {
     let cells = line.cells.iter().zip(widths).enumerate().map(|(index, (cell, width))| {
         if index < WORDS { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
     });
@@ -100,8 +100,8 @@ fn laid_out(line: &Line, widths: &[usize; TITLES.len()], screen: &Screen) -> Str
     }
 }
 
-fn line(queue: &Queue) -> Line {
-    Line {
+fn line(queue: &Queue) -> TableLine {
+    TableLine {
         cells: [
             queue.name.clone(),
             queue.system.clone(),
@@ -119,7 +119,7 @@ fn line(queue: &Queue) -> Line {
 }
 
 /// The sums of the queues in each state, in the order in which the states first occur.
-fn sums(queues: &[Queue]) -> Vec<Line> {
+fn sums(queues: &[Queue]) -> Vec<TableLine> {
     let mut states: Vec<&str> = Vec::new();
     for queue in queues {
         if !states.contains(&&*queue.state) {
@@ -129,12 +129,12 @@ fn sums(queues: &[Queue]) -> Vec<Line> {
     states.into_iter().map(|state| sum(queues, state)).collect()
 }
 
-fn sum(queues: &[Queue], state: &str) -> Line {
+fn sum(queues: &[Queue], state: &str) -> TableLine {
     let of_state = || queues.iter().filter(|queue| queue.state == state);
     // A server may say what it likes.
     let total = |figure: fn(&Queue) -> u64| of_state().map(figure).fold(0, u64::saturating_add);
     let queue_count = of_state().count() as u64;
-    Line {
+    TableLine {
         cells: [
             format!("{} {}", count(queue_count), if queue_count == 1 { "queue" } else { "queues" }),
             String::new(),

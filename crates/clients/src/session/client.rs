@@ -15,7 +15,7 @@ use shard::{Subscriber, WatchFlag};
 use tls::Handshake;
 
 use crate::session::parser::Protocol;
-use crate::session::state::State;
+use crate::session::state::CommandState;
 use crate::session::transaction::Multi;
 
 /// Whether a client gets replies (`CLIENT REPLY`).
@@ -61,7 +61,7 @@ pub struct Session {
     /// The part that commands may see.
     pub client: Client,
     /// The state of its command.
-    pub state: State,
+    pub state: CommandState,
     /// Its timer.
     pub alarm: Alarm,
     /// Its transaction, between MULTI and EXEC.
@@ -147,7 +147,7 @@ impl Session {
     pub fn new(client: Client, access: Access, now_ms: u64) -> Self {
         Session {
             client,
-            state: State::default(),
+            state: CommandState::default(),
             alarm: Alarm::default(),
             multi: None,
             watching: Watching::default(),

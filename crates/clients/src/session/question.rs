@@ -115,26 +115,26 @@ pub struct Listed {
     /// Only clients with these ids.
     pub ids: Option<Vec<u64>>,
     /// The size of the request that asks for the list.
-    pub asked: Request,
+    pub asked: RequestSize,
 }
 
 /// The size of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
+pub struct RequestSize {
     /// Its size in the protocol, as a client sends it.
     pub bytes: usize,
     /// The size of its arguments alone.
     pub argument_bytes: usize,
 }
 
-impl Request {
+impl RequestSize {
     /// The size of a request with these arguments.
-    pub fn of(args: &[&[u8]]) -> Request {
+    pub fn of(args: &[&[u8]]) -> RequestSize {
         let argument_bytes = args.iter().map(|arg| arg.len()).sum();
         let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
         // `*3␍␊`, and for each argument `$5␍␊` before it and `␍␊` after it.
         let frame_bytes = 3 + digits(args.len());
         let bytes = frame_bytes + args.iter().map(|arg| 5 + digits(arg.len()) + arg.len()).sum::<usize>();
-        Request { bytes, argument_bytes }
+        RequestSize { bytes, argument_bytes }
     }
 }

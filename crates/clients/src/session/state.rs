@@ -54,7 +54,7 @@ const PUT_OFF_MAX: u8 = 8;
 
 /// The state of a session's command, and how often its client has been put off.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct CommandState {
     stage: Stage,
     /// The number of times that commands were put off since one was last delegated.
     put_off_count: u8,
@@ -151,7 +151,7 @@ pub struct Gathering {
     pub then: Option<Box<Executing>>,
 }
 
-impl State {
+impl CommandState {
     /// Changes to `next`; returns the previous state. The only place where the state of a session changes.
     fn change_to(&mut self, next: Stage) -> Stage {
         assert!(
@@ -505,7 +505,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "a command that is away cannot become blocked")]
     fn a_command_that_is_away_does_not_wait_here() {
-        let mut state = State::default();
+        let mut state = CommandState::default();
         state.go_away();
         let wait = stages().into_iter().find(|stage| stage.name() == "blocked").expect("it is one of them");
         state.change_to(wait);
@@ -513,7 +513,7 @@ mod tests {
 
     #[test]
     fn a_command_is_put_off_so_often_and_then_delegated() {
-        let mut state = State::default();
+        let mut state = CommandState::default();
         for _ in 0..PUT_OFF_MAX {
             assert!(state.put_off(true) && state.is_put_off());
             state.read_again();

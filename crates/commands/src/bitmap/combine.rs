@@ -33,9 +33,9 @@ pub(super) const BITOP: Entry = Entry {
 };
 
 fn bitop(ctx: &mut Ctx) -> CommandResult {
-    let operation = Operation::parse(ctx.args[1])?;
+    let operation = BitOperation::parse(ctx.args[1])?;
     let (target, sources) = (ctx.args[2], &ctx.args[3..]);
-    if operation == Operation::Not && sources.len() != 1 {
+    if operation == BitOperation::Not && sources.len() != 1 {
         return Err(CommandError::new("ERR BITOP NOT must be called with a single source key."));
     }
     let mut length = 0;
@@ -50,7 +50,7 @@ fn bitop(ctx: &mut Ctx) -> CommandResult {
             operation.add(part, source, index == 0);
             pace.bytes(PART_BYTES);
         }
-        if operation == Operation::And && index > 0 {
+        if operation == BitOperation::And && index > 0 {
             result[covered.next_multiple_of(PART_BYTES).min(length)..].fill(0);
         }
     }
@@ -68,20 +68,20 @@ fn bitop(ctx: &mut Ctx) -> CommandResult {
 const PART_BYTES: usize = 64 * 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Operation {
+enum BitOperation {
     And,
     Or,
     Xor,
     Not,
 }
 
-impl Operation {
-    fn parse(arg: &[u8]) -> Result<Operation, CommandError> {
+impl BitOperation {
+    fn parse(arg: &[u8]) -> Result<BitOperation, CommandError> {
         let words = [
-            ("AND", Operation::And),
-            ("OR", Operation::Or),
-            ("XOR", Operation::Xor),
-            ("NOT", Operation::Not),
+            ("AND", BitOperation::And),
+            ("OR", BitOperation::Or),
+            ("XOR", BitOperation::Xor),
+            ("NOT", BitOperation::Not),
         ];
         let found = words.into_iter().find(|(word, _)| keyword_is(arg, word));
         found.map(|(_, operation)| operation).ok_or(CommandError::SYNTAX)
@@ -92,14 +92,14 @@ impl Operation {
         let (covered, beyond) = result.split_at_mut(source.len());
         let pairs = covered.iter_mut().zip(source);
         match self {
-            _ if is_first && self != Operation::Not => covered.copy_from_slice(source),
-            Operation::And => {
+            _ if is_first && self != BitOperation::Not => covered.copy_from_slice(source),
+            BitOperation::And => {
                 pairs.for_each(|(byte, other)| *byte &= other);
                 beyond.fill(0);
             }
-            Operation::Or => pairs.for_each(|(byte, other)| *byte |= other),
-            Operation::Xor => pairs.for_each(|(byte, other)| *byte ^= other),
-            Operation::Not => pairs.for_each(|(byte, other)| *byte = !other),
+            BitOperation::Or => pairs.for_each(|(byte, other)| *byte |= other),
+            BitOperation::Xor => pairs.for_each(|(byte, other)| *byte ^= other),
+            BitOperation::Not => pairs.for_each(|(byte, other)| *byte = !other),
         }
     }
 }

@@ -78,7 +78,7 @@ fn bitfield_key_flags(args: &[&[u8]]) -> &'static [KeyFlag] {
 }
 
 fn bitfield(ctx: &mut Ctx) -> CommandResult {
-    let operations = Operation::parse_all(ctx)?;
+    let operations = FieldOperation::parse_all(ctx)?;
     let highest = operations.iter().filter(|operation| operation.action != Action::Get);
     match highest.map(|operation| operation.field.end()).max() {
         None => read(ctx, &operations),
@@ -106,14 +106,14 @@ pub(super) const BITFIELD_RO: Entry = Entry {
 };
 
 fn bitfield_ro(ctx: &mut Ctx) -> CommandResult {
-    let operations = Operation::parse_all(ctx)?;
+    let operations = FieldOperation::parse_all(ctx)?;
     if operations.iter().any(|operation| operation.action != Action::Get) {
         return Err(CommandError::new("ERR BITFIELD_RO only supports the GET subcommand"));
     }
     read(ctx, &operations)
 }
 
-fn read(ctx: &mut Ctx, operations: &[Operation]) -> CommandResult {
+fn read(ctx: &mut Ctx, operations: &[FieldOperation]) -> CommandResult {
     let bytes = ctx.store.read_as::<Str>(ctx.args[1])?.map(StrRef::bytes).unwrap_or_default();
     ctx.reply.array(operations.len());
     for operation in operations {
@@ -123,7 +123,7 @@ fn read(ctx: &mut Ctx, operations: &[Operation]) -> CommandResult {
 }
 
 /// Runs operations that include writes. The string is extended to at least `length` bytes.
-fn write(ctx: &mut Ctx, operations: &[Operation], length: usize) -> CommandResult {
+fn write(ctx: &mut Ctx, operations: &[FieldOperation], length: usize) -> CommandResult {
     let key = ctx.args[1];
     let bytes = ctx.store.upsert::<Str>(key)?.make_mut();
     let grows = bytes.len() < length;
@@ -181,14 +181,14 @@ enum Action {
     Add(i64),
 }
 
-struct Operation {
+struct FieldOperation {
     action: Action,
     field: Field,
     overflow: Overflow,
 }
 
-impl Operation {
-    fn parse_all(ctx: &Ctx) -> Result<SmallVec<[Operation; 4]>, CommandError> {
+impl FieldOperation {
+    fn parse_all(ctx: &Ctx) -> Result<SmallVec<[FieldOperation; 4]>, CommandError> {
         let mut operations = SmallVec::new();
         let mut overflow = Overflow::Wrap;
         let mut rest = &ctx.args[2..];
@@ -200,7 +200,7 @@ impl Operation {
                 }
                 [kind, offset, after @ ..] if keyword_is(word, "GET") => {
                     let field = Field::parse(ctx, kind, offset)?;
-                    operations.push(Operation { action: Action::Get, field, overflow });
+                    operations.push(FieldOperation { action: Action::Get, field, overflow });
                     after
                 }
                 [kind, offset, number, after @ ..]
@@ -210,7 +210,7 @@ impl Operation {
                     let number = parse_i64(number)?;
                     let action =
                         if keyword_is(word, "SET") { Action::Set(number) } else { Action::Add(number) };
-                    operations.push(Operation { action, field, overflow });
+                    operations.push(FieldOperation { action, field, overflow });
                     after
                 }
                 _ => return Err(CommandError::SYNTAX),

@@ -10,7 +10,7 @@ use engine::{
 };
 
 use super::{UNITS, coordinate_text, distance_text, parse_point, parse_unit};
-use crate::zset::add::{Options, add};
+use crate::zset::add::{AddOptions, add};
 
 pub(super) const GEOADD: Entry = Entry {
     name: "geoadd",
@@ -35,7 +35,7 @@ pub(super) const GEOADD: Entry = Entry {
 };
 
 fn geoadd(ctx: &mut Ctx) -> CommandResult {
-    let mut options = Options::default();
+    let mut options = AddOptions::default();
     let mut places = &ctx.args[2..];
     while let [word, rest @ ..] = places {
         match word {

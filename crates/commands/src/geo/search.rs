@@ -242,7 +242,7 @@ struct Query<'a> {
     /// Whether any members in the area will do (`ANY`), not only the nearest.
     any: bool,
     count: Option<usize>,
-    order: Option<Order>,
+    order: Option<GeoOrder>,
     target: Option<&'a [u8]>,
     stores_distance: bool,
 }
@@ -255,14 +255,14 @@ enum From {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum GeoOrder {
     Ascending,
     Descending,
 }
 
 /// A member that was found.
 #[derive(Clone)]
-pub(super) struct Found {
+pub(super) struct FoundMember {
     pub(super) member: Vec<u8>,
     pub(super) score: f64,
     pub(super) place: Point,
@@ -310,7 +310,7 @@ fn find(
     area: Area,
     count_max: Option<usize>,
     pace: &mut Pace<'_>,
-) -> Vec<Found> {
+) -> Vec<FoundMember> {
     let mut all = Vec::new();
     for cell in area.cells(center) {
         let (first, end) = cell.scores();
@@ -323,7 +323,7 @@ fn find(
             pace.step();
             let place = Point::of_score(score);
             if let Some(distance) = area.distance_m(center, place) {
-                all.push(Found { member: member.into_owned(), score, place, distance });
+                all.push(FoundMember { member: member.into_owned(), score, place, distance });
             }
         }
     }
@@ -378,8 +378,8 @@ impl<'a> Query<'a> {
             _ if is("withhash") => self.with_hash = true,
             _ if is("withcoord") => self.with_coordinates = true,
             _ if is("any") => self.any = true,
-            _ if is("asc") => self.order = Some(Order::Ascending),
-            _ if is("desc") => self.order = Some(Order::Descending),
+            _ if is("asc") => self.order = Some(GeoOrder::Ascending),
+            _ if is("desc") => self.order = Some(GeoOrder::Descending),
             [count, rest @ ..] if is("count") => {
                 let count = parse_i64(count)?;
                 if count <= 0 {
@@ -479,11 +479,11 @@ impl<'a> Query<'a> {
     }
 
     /// The order of the reply; `None`: the order in which members are found.
-    fn order(&self) -> Option<Order> {
-        self.order.or((self.count.is_some() && !self.any).then_some(Order::Ascending))
+    fn order(&self) -> Option<GeoOrder> {
+        self.order.or((self.count.is_some() && !self.any).then_some(GeoOrder::Ascending))
     }
 
-    fn answer(&self, ctx: &mut Ctx, found: &[Found]) {
+    fn answer(&self, ctx: &mut Ctx, found: &[FoundMember]) {
         let details = [self.with_distance, self.with_hash, self.with_coordinates];
         let details = details.into_iter().filter(|is_wanted| *is_wanted).count();
         ctx.reply.array(found.len());

@@ -6,18 +6,18 @@ use ds::partial_sort::partial_sort;
 use ds::zset::ZSet;
 use engine::{Change, Class, CommandResult, Ctx, Pace};
 
-use super::search::{Found, GeoCommand, Order};
+use super::search::{FoundMember, GeoCommand, GeoOrder};
 use crate::keys::rebuild;
 use crate::zset::put_result;
 
 /// Sorts by distance, at least so far that the first `wanted` members are in order.
-pub(super) fn sort(found: &mut [Found], wanted: usize, order: Option<Order>, pace: &mut Pace<'_>) {
+pub(super) fn sort(found: &mut [FoundMember], wanted: usize, order: Option<GeoOrder>, pace: &mut Pace<'_>) {
     let Some(order) = order else { return };
-    let mut compare = |a: &Found, b: &Found| {
+    let mut compare = |a: &FoundMember, b: &FoundMember| {
         pace.step();
         match order {
-            Order::Ascending => by_distance(a, b),
-            Order::Descending => by_distance(b, a),
+            GeoOrder::Ascending => by_distance(a, b),
+            GeoOrder::Descending => by_distance(b, a),
         }
     };
     if wanted == found.len() {
@@ -28,7 +28,7 @@ pub(super) fn sort(found: &mut [Found], wanted: usize, order: Option<Order>, pac
 }
 
 /// A distance that is NaN equals every other.
-fn by_distance(one: &Found, other: &Found) -> Ordering {
+fn by_distance(one: &FoundMember, other: &FoundMember) -> Ordering {
     one.distance.partial_cmp(&other.distance).unwrap_or(Ordering::Equal)
 }
 
@@ -36,7 +36,7 @@ fn by_distance(one: &Found, other: &Found) -> Ordering {
 pub(super) fn store(
     ctx: &mut Ctx,
     target: &[u8],
-    found: &[Found],
+    found: &[FoundMember],
     with_distance: bool,
     kind: GeoCommand,
 ) -> CommandResult {

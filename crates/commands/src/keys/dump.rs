@@ -85,7 +85,7 @@ pub(super) const RESTORE_ASKING: Entry = Entry {
 
 fn restore(ctx: &mut Ctx) -> CommandResult {
     let [_, key, ttl, payload, ref options @ ..] = *ctx.args else { unreachable!("the arity says so") };
-    let options = Options::parse(options)?;
+    let options = RestoreOptions::parse(options)?;
     if !options.replace && ctx.store.write(key).is_some() {
         return Err(KEY_EXISTS);
     }
@@ -129,16 +129,16 @@ fn read(encoded: &[u8], config: &Config) -> Option<Value> {
 
 /// The options that may follow the payload.
 #[derive(Default)]
-struct Options {
+struct RestoreOptions {
     replace: bool,
     absolute: bool,
     idle_seconds: Option<u64>,
     frequency: Option<u8>,
 }
 
-impl Options {
-    fn parse(args: &[&[u8]]) -> Result<Options, CommandError> {
-        let mut found = Options::default();
+impl RestoreOptions {
+    fn parse(args: &[&[u8]]) -> Result<RestoreOptions, CommandError> {
+        let mut found = RestoreOptions::default();
         let mut rest = args.iter();
         while let Some(word) = rest.next() {
             if keyword_is(word, "REPLACE") {

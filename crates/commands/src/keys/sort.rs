@@ -77,7 +77,7 @@ pub(super) const SORT_RO: Entry = Entry {
 
 fn sort(ctx: &mut Ctx, may_store: bool) -> CommandResult {
     let key = ctx.args[1];
-    let mut options = Options::parse(&ctx.args[2..], may_store, ctx.store.client.reads_all_keys)?;
+    let mut options = SortOptions::parse(&ctx.args[2..], may_store, ctx.store.client.reads_all_keys)?;
     let is_set = match ctx.store.read(key) {
         None | Some(ValueRef::List(_)) => false,
         Some(ValueRef::Set(_)) => true,
@@ -137,7 +137,7 @@ enum Weight {
 }
 
 #[derive(Default)]
-struct Options<'a> {
+struct SortOptions<'a> {
     by: Option<&'a [u8]>,
     get: Vec<&'a [u8]>,
     offset: i64,
@@ -148,14 +148,14 @@ struct Options<'a> {
     target: Option<&'a [u8]>,
 }
 
-impl<'a> Options<'a> {
+impl<'a> SortOptions<'a> {
     /// `reads_all` says that the client may read all keys, because patterns can name any.
     fn parse(
         mut args: &'a [&'a [u8]],
         may_store: bool,
         reads_all: bool,
-    ) -> Result<Options<'a>, CommandError> {
-        let mut options = Options { count: -1, ..Options::default() };
+    ) -> Result<SortOptions<'a>, CommandError> {
+        let mut options = SortOptions { count: -1, ..SortOptions::default() };
         while let [word, after @ ..] = args {
             let is = |name| keyword_is(word, name);
             args = after;

@@ -49,7 +49,7 @@ pub(super) const XADD: Entry = Entry {
 
 /// The id that a client asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum WantedId {
     /// An id chosen by the clock.
     Auto,
     /// The next sequence number of this millisecond.
@@ -61,7 +61,7 @@ enum Wanted {
 struct Add<'a> {
     creates: bool,
     trim: Option<Trimming>,
-    wanted: Wanted,
+    wanted: WantedId,
     /// Field, value, field, value …
     pairs: &'a [&'a [u8]],
 }
@@ -72,7 +72,7 @@ impl<'a> Add<'a> {
         let mut options = TrimOptions::default();
         let mut creates = true;
         // If all arguments are options, the id is missing as well as the pairs.
-        let mut wanted = Wanted::Auto;
+        let mut wanted = WantedId::Auto;
         while let [word, after @ ..] = rest {
             if *word == b"*" {
                 rest = after;
@@ -88,8 +88,8 @@ impl<'a> Add<'a> {
                 continue;
             }
             wanted = match StreamId::parse_open(word) {
-                Some(ms) => Wanted::At(ms),
-                None => Wanted::Exactly(ids::parse_strict(word, 0)?),
+                Some(ms) => WantedId::At(ms),
+                None => WantedId::Exactly(ids::parse_strict(word, 0)?),
             };
             break;
         }
@@ -97,7 +97,7 @@ impl<'a> Add<'a> {
         if rest.is_empty() || !rest.len().is_multiple_of(2) {
             return Err(CommandError::wrong_arity("xadd"));
         }
-        if wanted == Wanted::Exactly(StreamId::MIN) {
+        if wanted == WantedId::Exactly(StreamId::MIN) {
             return Err(CommandError::new(ZERO));
         }
         Ok(Add { creates, trim, wanted, pairs: rest })
@@ -108,9 +108,9 @@ impl<'a> Add<'a> {
             return Err(CommandError::new(EXHAUSTED));
         }
         let id = match self.wanted {
-            Wanted::Auto => log.next_id(now_ms),
-            Wanted::At(ms) => log.next_id_at(ms),
-            Wanted::Exactly(id) => Some(id),
+            WantedId::Auto => log.next_id(now_ms),
+            WantedId::At(ms) => log.next_id_at(ms),
+            WantedId::Exactly(id) => Some(id),
         };
         id.filter(|id| *id > log.last_id).ok_or_else(|| CommandError::new(TOO_SMALL))
     }

@@ -10,7 +10,7 @@ use engine::{
 use keyspace::UnixMs;
 use resp::Reply;
 
-use super::effects::{self, Owner, Progress};
+use super::effects::{self, GroupProgress, Owner};
 use super::{ENTRY, group_mut, ids, reply_entry, reply_id};
 
 const COUNT_TOO_SMALL: &str = "ERR COUNT must be > 0";
@@ -162,7 +162,7 @@ fn xclaim(ctx: &mut Ctx) -> CommandResult {
         claim.answer(&mut ctx.reply, id, fields);
         claimed.push((id, delivery_count));
     }
-    let progress = Progress::of(group);
+    let progress = GroupProgress::of(group);
     ctx.reply.finish_array(mark, claimed.len());
     let owner = Owner { key, group: name, consumer: consumer_name };
     let moves = usize::from(has_moved && claimed.is_empty() && gone.is_empty());

@@ -55,14 +55,14 @@ pub(super) fn acknowledged(store: &mut Store, key: &[u8], group: &[u8], ids: &[S
 
 /// The progress of a group.
 #[derive(Clone, Copy)]
-pub(super) struct Progress {
+pub(super) struct GroupProgress {
     last_id: StreamId,
     entries_read: Option<i64>,
 }
 
-impl Progress {
-    pub(super) fn of(group: &Group) -> Progress {
-        Progress { last_id: group.last_id, entries_read: group.entries_read }
+impl GroupProgress {
+    pub(super) fn of(group: &Group) -> GroupProgress {
+        GroupProgress { last_id: group.last_id, entries_read: group.entries_read }
     }
 
     /// Records the progress of the group.

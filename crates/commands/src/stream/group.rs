@@ -64,7 +64,7 @@ const CREATE: Entry = Entry {
 
 fn create(ctx: &mut Ctx) -> CommandResult {
     let (key, name) = (ctx.args[2], ctx.args[3]);
-    let options = Options::parse(ctx.args, true)?;
+    let options = GroupOptions::parse(ctx.args, true)?;
     let last = ctx.store.write_as::<Stream>(key)?.map(|stream| stream.log.last_id);
     if last.is_none() && !options.makes_stream {
         return Err(CommandError::new(NO_KEY));
@@ -109,7 +109,7 @@ const SETID: Entry = Entry {
 
 fn set_id(ctx: &mut Ctx) -> CommandResult {
     let (key, name) = (ctx.args[2], ctx.args[3]);
-    let options = Options::parse(ctx.args, false)?;
+    let options = GroupOptions::parse(ctx.args, false)?;
     let (last, group) = existing_group(&mut ctx.store, ctx.args)?;
     if !matches!(ctx.args.len(), 5 | 7) {
         return Err(subcommand_error(ctx.args));
@@ -119,7 +119,7 @@ fn set_id(ctx: &mut Ctx) -> CommandResult {
         id => ids::parse(id, 0)?,
     };
     group.entries_read = options.entries_read;
-    let progress = effects::Progress::of(group);
+    let progress = effects::GroupProgress::of(group);
     ctx.reply.ok();
     ctx.store.changed_with(key, Change::new(Class::Stream, "xgroup-setid").untold(), |store| {
         progress.state(store, key, name);
@@ -239,14 +239,14 @@ fn existing_group<'s>(
 }
 
 /// The options of CREATE and SETID.
-struct Options {
+struct GroupOptions {
     makes_stream: bool,
     entries_read: Option<i64>,
 }
 
-impl Options {
-    fn parse(args: &[&[u8]], may_make_stream: bool) -> Result<Options, CommandError> {
-        let mut options = Options { makes_stream: false, entries_read: None };
+impl GroupOptions {
+    fn parse(args: &[&[u8]], may_make_stream: bool) -> Result<GroupOptions, CommandError> {
+        let mut options = GroupOptions { makes_stream: false, entries_read: None };
         let mut rest = &args[5..];
         while !rest.is_empty() {
             rest = match *rest {

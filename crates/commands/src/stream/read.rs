@@ -23,7 +23,7 @@ use keyspace::{UnixMs, ValueRef};
 use resp::Proto;
 
 use super::deliver::Delivery;
-use super::effects::{self, Owner, Progress};
+use super::effects::{self, GroupProgress, Owner};
 use super::{ENTRY, ids, no_group, reply_entries};
 
 const GROUP_IN_XREAD: &str =
@@ -257,7 +257,7 @@ fn reply_one(ctx: &mut Ctx, read: &Read, owner: Owner, after: StreamId) -> Resul
             after => delivery.pending_entries(log, group, after, &mut ctx.reply),
         };
     }
-    let progress = Progress::of(group);
+    let progress = GroupProgress::of(group);
     let store = &mut ctx.store;
     if is_created {
         effects::created(store, owner);

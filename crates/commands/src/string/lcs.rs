@@ -40,7 +40,7 @@ fn lcs(ctx: &mut Ctx) -> CommandResult {
     for key in [first, second] {
         ctx.store.read_as::<Str>(key).map_err(|_| not_strings())?;
     }
-    let options = Options::parse(&ctx.args[3..])?;
+    let options = LcsOptions::parse(&ctx.args[3..])?;
     let a = ctx.store.peek_as::<Str>(first)?.map(StrRef::bytes).unwrap_or_default();
     let b = ctx.store.peek_as::<Str>(second)?.map(StrRef::bytes).unwrap_or_default();
     let mut pace = Pace::new(ctx.host);
@@ -76,16 +76,16 @@ fn lcs(ctx: &mut Ctx) -> CommandResult {
 }
 
 #[derive(Default)]
-struct Options {
+struct LcsOptions {
     length: bool,
     indexes: bool,
     with_match_length: bool,
     match_length_min: usize,
 }
 
-impl Options {
-    fn parse(args: &[&[u8]]) -> Result<Options, CommandError> {
-        let mut options = Options::default();
+impl LcsOptions {
+    fn parse(args: &[&[u8]]) -> Result<LcsOptions, CommandError> {
+        let mut options = LcsOptions::default();
         let mut rest = args.iter();
         while let Some(word) = rest.next() {
             if keyword_is(word, "IDX") {

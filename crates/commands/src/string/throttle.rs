@@ -57,7 +57,7 @@ struct Limit {
 
 /// The reply to a request.
 #[derive(PartialEq, Debug)]
-struct Verdict {
+struct ThrottleReply {
     /// The new arrival time, if the action is allowed.
     arrival_ns: Option<i128>,
     remaining: i64,
@@ -81,7 +81,7 @@ impl Limit {
         Ok(Limit { interval_ns, tolerance_ns, burst })
     }
 
-    fn judge(&self, arrival_ns: Option<i128>, now_ns: i128, quantity: i64) -> Verdict {
+    fn judge(&self, arrival_ns: Option<i128>, now_ns: i128, quantity: i64) -> ThrottleReply {
         let arrival_ns = arrival_ns.unwrap_or(now_ns);
         let increment_ns = self.interval_ns * i128::from(quantity);
         let next_ns = arrival_ns.max(now_ns) + increment_ns;
@@ -89,7 +89,7 @@ impl Limit {
         let is_allowed = too_early_ns <= 0;
         let reset_after_ns = if is_allowed { next_ns } else { arrival_ns } - now_ns;
         let room_ns = self.tolerance_ns - reset_after_ns;
-        Verdict {
+        ThrottleReply {
             arrival_ns: is_allowed.then_some(next_ns),
             remaining: (room_ns.max(0) / self.interval_ns).min(i128::from(i64::MAX)) as i64,
             retry_after_ns: (!is_allowed && increment_ns <= self.tolerance_ns).then_some(too_early_ns),

@@ -21,7 +21,7 @@ const NOT_A_NUMBER: &str = "ERR resulting score is not a number (NaN)";
 
 /// The options of `ZADD`.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Options {
+pub(crate) struct AddOptions {
     /// Whether only new members are added.
     pub(crate) new_only: bool,
     /// Whether only existing members are changed.
@@ -45,10 +45,10 @@ enum Placing {
     Updated(f64),
 }
 
-impl Options {
+impl AddOptions {
     /// Reads options; returns the rest of `args`: pairs of score and member.
-    fn parse<'a>(mut args: &'a [&'a [u8]]) -> Result<(Options, &'a [&'a [u8]]), CommandError> {
-        let mut options = Options::default();
+    fn parse<'a>(mut args: &'a [&'a [u8]]) -> Result<(AddOptions, &'a [&'a [u8]]), CommandError> {
+        let mut options = AddOptions::default();
         while let [word, rest @ ..] = args {
             match word {
                 word if keyword_is(word, "nx") => options.new_only = true,
@@ -64,7 +64,7 @@ impl Options {
         if args.is_empty() || !args.len().is_multiple_of(2) {
             return Err(CommandError::SYNTAX);
         }
-        let Options { new_only, existing_only, greater_only, less_only, .. } = options;
+        let AddOptions { new_only, existing_only, greater_only, less_only, .. } = options;
         if new_only && existing_only {
             return Err(CommandError::new(NX_AND_XX));
         }
@@ -149,7 +149,7 @@ pub(super) const ZADD: Entry = Entry {
 };
 
 fn zadd(ctx: &mut Ctx) -> CommandResult {
-    let (options, pairs) = Options::parse(&ctx.args[2..])?;
+    let (options, pairs) = AddOptions::parse(&ctx.args[2..])?;
     add(ctx, options, pairs)
 }
 
@@ -170,11 +170,11 @@ pub(super) const ZINCRBY: Entry = Entry {
 };
 
 fn zincrby(ctx: &mut Ctx) -> CommandResult {
-    add(ctx, Options { increment: true, ..Options::default() }, &ctx.args[2..])
+    add(ctx, AddOptions { increment: true, ..AddOptions::default() }, &ctx.args[2..])
 }
 
 /// Adds pairs of score and member to the set at argument 1, and replies.
-pub(crate) fn add(ctx: &mut Ctx, options: Options, pairs: &[&[u8]]) -> CommandResult {
+pub(crate) fn add(ctx: &mut Ctx, options: AddOptions, pairs: &[&[u8]]) -> CommandResult {
     let key = ctx.args[1];
     let scores = pairs.iter().step_by(2).map(|text| parse_f64(text));
     let scores: SmallVec<[f64; 8]> = scores.collect::<Result<_, _>>()?;

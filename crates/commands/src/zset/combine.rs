@@ -12,7 +12,7 @@ use engine::{
 use keyspace::ValueRef;
 use smallvec::{SmallVec, smallvec};
 
-use super::sources::{Aggregate, Collected, Source, difference, intersect, union};
+use super::sources::{Aggregate, Collected, ZsetInput, difference, intersect, union};
 use super::{Layout, MEMBERS, reply_members, store_result};
 
 const NOT_A_WEIGHT: &str = "ERR weight value is not a float";
@@ -20,14 +20,14 @@ const LIMIT_NEGATIVE: &str = "ERR LIMIT can't be negative";
 
 /// The operation on the inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Operation {
+enum CombineOperation {
     Union,
     Intersection,
     Difference,
 }
 
 /// The parsed inputs and options of a command.
-struct Query<'a> {
+struct CombineQuery<'a> {
     keys: &'a [&'a [u8]],
     /// One for each key.
     weights: SmallVec<[f64; 8]>,
@@ -39,7 +39,7 @@ struct Query<'a> {
 
 /// The options of a command in addition to `WEIGHTS` and `AGGREGATE`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum CombineForm {
     /// `WITHSCORES`
     Answers,
     /// None.
@@ -48,14 +48,14 @@ enum Form {
     Counts,
 }
 
-impl<'a> Query<'a> {
+impl<'a> CombineQuery<'a> {
     /// Parses the number of keys at argument `at` and the arguments after it, and checks the types of the
     /// keys before the options, as Redis does.
     fn parse(
         ctx: &mut Ctx<'a, '_>,
         at: usize,
-        operation: Operation,
-        form: Form,
+        operation: CombineOperation,
+        form: CombineForm,
     ) -> Result<Self, CommandError> {
         let number = parse_i64(ctx.args[at])?;
         if number < 1 {
@@ -71,14 +71,18 @@ impl<'a> Query<'a> {
                 return Err(CommandError::WRONG_TYPE);
             }
         }
-        let mut query = Query {
+        let mut query = CombineQuery {
             keys,
             weights: smallvec![1.0; keys.len()],
             aggregate: Aggregate::Sum,
             with_scores: false,
             limit: 0,
         };
-        query.parse_options(options, operation != Operation::Difference && form != Form::Counts, form)?;
+        query.parse_options(
+            options,
+            operation != CombineOperation::Difference && form != CombineForm::Counts,
+            form,
+        )?;
         Ok(query)
     }
 
@@ -86,7 +90,7 @@ impl<'a> Query<'a> {
         &mut self,
         mut options: &[&[u8]],
         has_weights: bool,
-        form: Form,
+        form: CombineForm,
     ) -> Result<(), CommandError> {
         while let [word, rest @ ..] = options {
             options = if has_weights && keyword_is(word, "weights") && rest.len() >= self.keys.len() {
@@ -103,10 +107,10 @@ impl<'a> Query<'a> {
                     _ => return Err(CommandError::SYNTAX),
                 };
                 &rest[1..]
-            } else if form == Form::Answers && keyword_is(word, "withscores") {
+            } else if form == CombineForm::Answers && keyword_is(word, "withscores") {
                 self.with_scores = true;
                 rest
-            } else if form == Form::Counts && keyword_is(word, "limit") && !rest.is_empty() {
+            } else if form == CombineForm::Counts && keyword_is(word, "limit") && !rest.is_empty() {
                 self.limit = parse_count(rest[0]).map_err(|_| CommandError::new(LIMIT_NEGATIVE))?;
                 &rest[1..]
             } else {
@@ -116,24 +120,24 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    fn sources<'s>(&self, store: &'s Store) -> Vec<Source<'s>> {
+    fn sources<'s>(&self, store: &'s Store) -> Vec<ZsetInput<'s>> {
         let weighted = self.keys.iter().zip(&self.weights);
-        weighted.map(|(key, weight)| Source::of(store, key, *weight)).collect()
+        weighted.map(|(key, weight)| ZsetInput::of(store, key, *weight)).collect()
     }
 
     fn run<'l>(
         &self,
         store: &Store,
-        operation: Operation,
+        operation: CombineOperation,
         limits: &'l ZSetLimits,
         pace: &mut Pace<'_>,
     ) -> Collected<'l> {
         let sources = self.sources(store);
         let mut result = Collected::new(limits);
         match operation {
-            Operation::Union => union(sources, self.aggregate, &mut result, pace),
-            Operation::Difference => difference(&sources, &mut result, pace),
-            Operation::Intersection => {
+            CombineOperation::Union => union(sources, self.aggregate, &mut result, pace),
+            CombineOperation::Difference => difference(&sources, &mut result, pace),
+            CombineOperation::Intersection => {
                 let mut insert = |member: &[u8], score| {
                     result.insert(member, score);
                     ControlFlow::Continue(())
@@ -150,8 +154,8 @@ impl<'a> Query<'a> {
 const ALWAYS_LARGE: ZSetLimits = ZSetLimits { entries_max: 0, value_bytes_max: 0, pack_bytes_min: 0 };
 
 /// `operation numkeys key …`: replies with the members.
-fn answer(ctx: &mut Ctx, operation: Operation) -> CommandResult {
-    let query = Query::parse(ctx, 1, operation, Form::Answers)?;
+fn answer(ctx: &mut Ctx, operation: CombineOperation) -> CommandResult {
+    let query = CombineQuery::parse(ctx, 1, operation, CombineForm::Answers)?;
     let mut pace = Pace::new(ctx.host);
     let result = query.run(&ctx.store, operation, &ALWAYS_LARGE, &mut pace).set;
     let layout = Layout::with_scores(query.with_scores, &ctx.reply);
@@ -160,8 +164,8 @@ fn answer(ctx: &mut Ctx, operation: Operation) -> CommandResult {
 }
 
 /// `operation destination numkeys key …`: stores the members.
-fn store(ctx: &mut Ctx, operation: Operation, event: &'static str) -> CommandResult {
-    let query = Query::parse(ctx, 2, operation, Form::Stores)?;
+fn store(ctx: &mut Ctx, operation: CombineOperation, event: &'static str) -> CommandResult {
+    let query = CombineQuery::parse(ctx, 2, operation, CombineForm::Stores)?;
     let mut pace = Pace::new(ctx.host);
     let mut result = query.run(&ctx.store, operation, &ctx.store.config().zset, &mut pace);
     if result.has_lost_a_sign() {
@@ -197,7 +201,7 @@ pub(super) const ZUNION: Entry = Entry {
 };
 
 fn zunion(ctx: &mut Ctx) -> CommandResult {
-    answer(ctx, Operation::Union)
+    answer(ctx, CombineOperation::Union)
 }
 
 pub(super) const ZINTER: Entry = Entry {
@@ -210,7 +214,7 @@ pub(super) const ZINTER: Entry = Entry {
 };
 
 fn zinter(ctx: &mut Ctx) -> CommandResult {
-    answer(ctx, Operation::Intersection)
+    answer(ctx, CombineOperation::Intersection)
 }
 
 pub(super) const ZDIFF: Entry = Entry {
@@ -231,7 +235,7 @@ pub(super) const ZDIFF: Entry = Entry {
 };
 
 fn zdiff(ctx: &mut Ctx) -> CommandResult {
-    answer(ctx, Operation::Difference)
+    answer(ctx, CombineOperation::Difference)
 }
 
 pub(super) const ZUNIONSTORE: Entry = Entry {
@@ -261,7 +265,7 @@ pub(super) const ZUNIONSTORE: Entry = Entry {
 };
 
 fn zunionstore(ctx: &mut Ctx) -> CommandResult {
-    store(ctx, Operation::Union, "zunionstore")
+    store(ctx, CombineOperation::Union, "zunionstore")
 }
 
 pub(super) const ZINTERSTORE: Entry = Entry {
@@ -274,7 +278,7 @@ pub(super) const ZINTERSTORE: Entry = Entry {
 };
 
 fn zinterstore(ctx: &mut Ctx) -> CommandResult {
-    store(ctx, Operation::Intersection, "zinterstore")
+    store(ctx, CombineOperation::Intersection, "zinterstore")
 }
 
 pub(super) const ZDIFFSTORE: Entry = Entry {
@@ -296,7 +300,7 @@ pub(super) const ZDIFFSTORE: Entry = Entry {
 };
 
 fn zdiffstore(ctx: &mut Ctx) -> CommandResult {
-    store(ctx, Operation::Difference, "zdiffstore")
+    store(ctx, CombineOperation::Difference, "zdiffstore")
 }
 
 pub(super) const ZINTERCARD: Entry = Entry {
@@ -317,7 +321,7 @@ pub(super) const ZINTERCARD: Entry = Entry {
 };
 
 fn zintercard(ctx: &mut Ctx) -> CommandResult {
-    let query = Query::parse(ctx, 1, Operation::Intersection, Form::Counts)?;
+    let query = CombineQuery::parse(ctx, 1, CombineOperation::Intersection, CombineForm::Counts)?;
     let (mut count, mut pace) = (0, Pace::new(ctx.host));
     let mut tell = |_: &[u8], _| {
         count += 1;

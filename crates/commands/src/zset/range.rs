@@ -18,22 +18,22 @@ const WITHSCORES_OF_LEX: &str = "ERR syntax error, WITHSCORES not supported in c
 
 /// The options that a command's name implies; `None` leaves one to the arguments.
 #[derive(Clone, Copy)]
-struct Form {
+struct RangeForm {
     by: Option<By>,
     reverse: Option<bool>,
     /// Whether the range is stored, not returned.
     stores: bool,
 }
 
-impl Form {
+impl RangeForm {
     /// The form of an older command, which has neither `BY…` nor `REV`.
-    const fn fixed(by: By, reverse: bool) -> Form {
-        Form { by: Some(by), reverse: Some(reverse), stores: false }
+    const fn fixed(by: By, reverse: bool) -> RangeForm {
+        RangeForm { by: Some(by), reverse: Some(reverse), stores: false }
     }
 }
 
 /// A parsed range.
-struct Query<'a> {
+struct RangeQuery<'a> {
     span: Span<'a>,
     reverse: bool,
     /// Members to skip; all of them if negative.
@@ -43,11 +43,11 @@ struct Query<'a> {
     with_scores: bool,
 }
 
-impl<'a> Query<'a> {
+impl<'a> RangeQuery<'a> {
     /// Parses the ends of the range and the options after them.
-    fn parse(form: Form, args: &[&'a [u8]]) -> Result<Query<'a>, CommandError> {
+    fn parse(form: RangeForm, args: &[&'a [u8]]) -> Result<RangeQuery<'a>, CommandError> {
         let [first, last, options @ ..] = args else { return Err(CommandError::SYNTAX) };
-        let Form { mut by, mut reverse, stores } = form;
+        let RangeForm { mut by, mut reverse, stores } = form;
         let (mut offset, mut limit, mut with_scores) = (0, -1, false);
         let mut options = options.iter();
         while let Some(word) = options.next() {
@@ -77,7 +77,7 @@ impl<'a> Query<'a> {
             return Err(CommandError::new(WITHSCORES_OF_LEX));
         }
         let (min, max) = if reverse && by != By::Rank { (last, first) } else { (first, last) };
-        Ok(Query { span: Span::parse(by, min, max)?, reverse, offset, limit, with_scores })
+        Ok(RangeQuery { span: Span::parse(by, min, max)?, reverse, offset, limit, with_scores })
     }
 
     /// The members of `zset` in the range.
@@ -96,8 +96,8 @@ impl<'a> Query<'a> {
 }
 
 /// Replies with the range at arguments 2 and 3 of the set at argument 1.
-fn reply_range(ctx: &mut Ctx, form: Form) -> CommandResult {
-    let query = Query::parse(form, &ctx.args[2..])?;
+fn reply_range(ctx: &mut Ctx, form: RangeForm) -> CommandResult {
+    let query = RangeQuery::parse(form, &ctx.args[2..])?;
     let mut pace = Pace::new(ctx.host);
     match ctx.store.read_as::<ZSet>(ctx.args[1])? {
         None => ctx.reply.array(0),
@@ -136,7 +136,7 @@ pub(super) const ZRANGE: Entry = Entry {
 };
 
 fn zrange(ctx: &mut Ctx) -> CommandResult {
-    reply_range(ctx, Form { by: None, reverse: None, stores: false })
+    reply_range(ctx, RangeForm { by: None, reverse: None, stores: false })
 }
 
 pub(super) const ZRANGESTORE: Entry = Entry {
@@ -166,7 +166,7 @@ pub(super) const ZRANGESTORE: Entry = Entry {
 };
 
 fn zrangestore(ctx: &mut Ctx) -> CommandResult {
-    let query = Query::parse(Form { by: None, reverse: None, stores: true }, &ctx.args[3..])?;
+    let query = RangeQuery::parse(RangeForm { by: None, reverse: None, stores: true }, &ctx.args[3..])?;
     let limits = ctx.store.config().zset;
     let (mut result, mut is_open, mut pace) = (ZSet::new(), false, Pace::new(ctx.host));
     if let Some(zset) = ctx.store.read_as::<ZSet>(ctx.args[2])? {
@@ -202,7 +202,7 @@ pub(super) const ZREVRANGE: Entry = Entry {
 };
 
 fn zrevrange(ctx: &mut Ctx) -> CommandResult {
-    reply_range(ctx, Form::fixed(By::Rank, true))
+    reply_range(ctx, RangeForm::fixed(By::Rank, true))
 }
 
 pub(super) const ZRANGEBYSCORE: Entry = Entry {
@@ -232,7 +232,7 @@ pub(super) const ZRANGEBYSCORE: Entry = Entry {
 };
 
 fn zrangebyscore(ctx: &mut Ctx) -> CommandResult {
-    reply_range(ctx, Form::fixed(By::Score, false))
+    reply_range(ctx, RangeForm::fixed(By::Score, false))
 }
 
 pub(super) const ZREVRANGEBYSCORE: Entry = Entry {
@@ -253,7 +253,7 @@ pub(super) const ZREVRANGEBYSCORE: Entry = Entry {
 };
 
 fn zrevrangebyscore(ctx: &mut Ctx) -> CommandResult {
-    reply_range(ctx, Form::fixed(By::Score, true))
+    reply_range(ctx, RangeForm::fixed(By::Score, true))
 }
 
 pub(super) const ZRANGEBYLEX: Entry = Entry {
@@ -281,7 +281,7 @@ pub(super) const ZRANGEBYLEX: Entry = Entry {
 };
 
 fn zrangebylex(ctx: &mut Ctx) -> CommandResult {
-    reply_range(ctx, Form::fixed(By::Lex, false))
+    reply_range(ctx, RangeForm::fixed(By::Lex, false))
 }
 
 pub(super) const ZREVRANGEBYLEX: Entry = Entry {
@@ -299,5 +299,5 @@ pub(super) const ZREVRANGEBYLEX: Entry = Entry {
 };
 
 fn zrevrangebylex(ctx: &mut Ctx) -> CommandResult {
-    reply_range(ctx, Form::fixed(By::Lex, true))
+    reply_range(ctx, RangeForm::fixed(By::Lex, true))
 }

@@ -34,7 +34,7 @@ fn number_or_zero(score: f64) -> f64 {
 
 /// An input.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct ZsetInput<'a> {
     members: Members<'a>,
     weight: f64,
 }
@@ -47,9 +47,9 @@ enum Members<'a> {
     ZSet(ZSetRef<'a>),
 }
 
-impl<'a> Source<'a> {
+impl<'a> ZsetInput<'a> {
     /// The set at `key`, if the key exists; its type was checked before.
-    pub(super) fn of(store: &'a Store, key: &[u8], weight: f64) -> Source<'a> {
+    pub(super) fn of(store: &'a Store, key: &[u8], weight: f64) -> ZsetInput<'a> {
         let members = match store.peek(key).map(RecordRef::value) {
             None => Members::None,
             Some(ValueRef::Set(set)) => Members::Set(set),
@@ -64,7 +64,7 @@ impl<'a> Source<'a> {
                 unreachable!("the types of the inputs were checked")
             }
         };
-        Source { members, weight }
+        ZsetInput { members, weight }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -131,12 +131,12 @@ impl<'l> Collected<'l> {
 /// Collects the members of all `sources`. Sums begin at the smallest input, as in Redis, because the order
 /// affects the last digit.
 pub(super) fn union(
-    mut sources: Vec<Source>,
+    mut sources: Vec<ZsetInput>,
     aggregate: Aggregate,
     result: &mut Collected,
     pace: &mut Pace<'_>,
 ) {
-    sources.sort_by_key(Source::len);
+    sources.sort_by_key(ZsetInput::len);
     for source in sources {
         let mut insert = |member: &[u8], score| {
             let total = result.set.lend().score(member).map_or(score, |total| aggregate.apply(total, score));
@@ -149,12 +149,12 @@ pub(super) fn union(
 
 /// Visits the members that all of `sources` have, until `visit` breaks.
 pub(super) fn intersect(
-    mut sources: Vec<Source>,
+    mut sources: Vec<ZsetInput>,
     aggregate: Aggregate,
     visit: &mut dyn FnMut(&[u8], f64) -> ControlFlow<()>,
     pace: &mut Pace<'_>,
 ) {
-    sources.sort_by_key(Source::len);
+    sources.sort_by_key(ZsetInput::len);
     let Some((smallest, others)) = sources.split_first() else { return };
     let mut look_up = |member: &[u8], score| {
         let mut total = score;
@@ -168,7 +168,7 @@ pub(super) fn intersect(
 }
 
 /// Collects the members of the first of `sources` that no other has.
-pub(super) fn difference(sources: &[Source], result: &mut Collected, pace: &mut Pace<'_>) {
+pub(super) fn difference(sources: &[ZsetInput], result: &mut Collected, pace: &mut Pace<'_>) {
     let Some((first, others)) = sources.split_first() else { return };
     let mut look_up = |member: &[u8], score| {
         if others.iter().all(|other| other.score(member).is_none()) {

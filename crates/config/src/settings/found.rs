@@ -15,7 +15,7 @@ const NO_MODULES: &str = "modules are not loaded; remove the line";
 
 /// The parts of a configuration other than the values of settings.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct StartConfig {
     /// Directives without effect whose value is not the default.
     pub without_effect: Vec<WithoutEffect>,
     /// Lines about users. They are parsed when the commands are known.
@@ -38,8 +38,8 @@ pub struct Rename {
 }
 
 impl Settings {
-    /// Reads the configuration that `arguments` name. Invalid lines are reported in `Found`.
-    pub fn read(arguments: &Arguments) -> Result<(Settings, Found), Error> {
+    /// Reads the configuration that `arguments` name. Invalid lines are reported in `StartConfig`.
+    pub fn read(arguments: &Arguments) -> Result<(Settings, StartConfig), Error> {
         let configuration = arguments.read(&TABLE)?;
         let mut settings = Settings::default();
         settings.values_mut().note_config_file(configuration.file);
@@ -48,17 +48,17 @@ impl Settings {
     }
 
     /// Applies `directives` in this order.
-    pub(crate) fn apply(&mut self, directives: Vec<Directive>) -> Found {
-        let mut found = Found::default();
+    pub(crate) fn apply(&mut self, directives: Vec<Directive>) -> StartConfig {
+        let mut found = StartConfig::default();
         let read = self.values_mut().apply(directives, |directive| found.note(directive));
         self.note_output_limits();
         let asks = read.is_given(IO_THREADS) && !self.is_on(PROACTOR_THREADS);
         self.note_io_threads(asks);
-        Found { without_effect: read.without_effect, errors: read.errors, ..found }
+        StartConfig { without_effect: read.without_effect, errors: read.errors, ..found }
     }
 }
 
-impl Found {
+impl StartConfig {
     /// Records a directive that is not a setting.
     fn note(&mut self, directive: Directive) -> Result<(), Error> {
         if directive.name.eq_ignore_ascii_case(USER) {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::settings::table::{BIND, CLIENT_OUTPUT_BUFFER_LIMIT, PORT, SAVE, SLOWLOG_LOG_SLOWER_THAN};
 
-    fn arguments(line: &str) -> Result<(Settings, Found), Error> {
+    fn arguments(line: &str) -> Result<(Settings, StartConfig), Error> {
         let args: Vec<String> = line.split(' ').filter(|arg| !arg.is_empty()).map(str::to_owned).collect();
         match Invocation::parse(&TABLE, &args)? {
             Invocation::Serve(arguments) => Settings::read(&arguments),

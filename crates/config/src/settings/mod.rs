@@ -10,7 +10,7 @@ mod special;
 mod table;
 mod values;
 
-pub use found::{Found, Rename};
+pub use found::{Rename, StartConfig};
 pub use help::help;
 pub use special::{OutputLimit, SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAVE};
 pub use table::*;

@@ -3,7 +3,7 @@
 //!
 //! Errors are worded as in Redis. Not here: the kinds that any setting may have (`crate::SettingKind`).
 
-use crate::{Read, Schedule, SettingKind, Special, Value, memory_bytes};
+use crate::{Read, Schedule, SettingKind, SettingValue, Special, memory_bytes};
 use ds::placing::Colocation;
 use keyspace::Class;
 use proactor::CpuSet;
@@ -149,7 +149,7 @@ const SHUTDOWN_WORDS: [(&str, i64); 5] = [
 /// The classes of `client-output-buffer-limit`.
 const OUTPUT_CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
 
-fn shutdown_flags(words: &[&str], _: &str) -> Result<Value, String> {
+fn shutdown_flags(words: &[&str], _: &str) -> Result<SettingValue, String> {
     let mut bits = 0;
     for word in words {
         bits |= match SHUTDOWN_WORDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)) {
@@ -167,28 +167,28 @@ fn shutdown_flags(words: &[&str], _: &str) -> Result<Value, String> {
     let shown: Vec<&str> =
         SHUTDOWN_WORDS.iter().filter(|(_, bit)| bits & bit != 0).map(|(name, _)| *name).collect();
     let text = if shown.is_empty() { "default".to_owned() } else { shown.join(" ") };
-    Ok(Value { number: bits, text })
+    Ok(SettingValue { number: bits, text })
 }
 
-fn primary(words: &[&str], _: &str) -> Result<Value, String> {
+fn primary(words: &[&str], _: &str) -> Result<SettingValue, String> {
     match words {
-        [] | [""] => Ok(Value::text(String::new())),
+        [] | [""] => Ok(SettingValue::text(String::new())),
         [no, one] if no.eq_ignore_ascii_case("no") && one.eq_ignore_ascii_case("one") => {
-            Ok(Value::text(String::new()))
+            Ok(SettingValue::text(String::new()))
         }
-        [host, port] if port.parse::<u16>().is_ok() => Ok(Value::text(format!("{host} {port}"))),
+        [host, port] if port.parse::<u16>().is_ok() => Ok(SettingValue::text(format!("{host} {port}"))),
         [_, _] => Err("Invalid master port".to_owned()),
         _ => Err("wrong number of arguments".to_owned()),
     }
 }
 
-fn colocation(words: &[&str], _: &str) -> Result<Value, String> {
+fn colocation(words: &[&str], _: &str) -> Result<SettingValue, String> {
     let rules: Vec<&str> = words.iter().flat_map(|word| word.split_whitespace()).collect();
     Colocation::parse(rules.iter().copied())?;
-    Ok(Value::text(rules.join(" ")))
+    Ok(SettingValue::text(rules.join(" ")))
 }
 
-fn event_classes(word: &str) -> Result<Value, String> {
+fn event_classes(word: &str) -> Result<SettingValue, String> {
     let mut bits = 0;
     for letter in word.chars() {
         bits |= match CLASSES.iter().find(|(known, _)| *known == letter) {
@@ -202,10 +202,10 @@ fn event_classes(word: &str) -> Result<Value, String> {
     // Redis leaves the letter of new keys out beside `A`.
     let hidden = if is_all { ALL_CLASSES | Class::New as u32 } else { 0 };
     text.extend(CLASSES.iter().filter(|(_, bit)| bits & bit & !hidden != 0).map(|(letter, _)| letter));
-    Ok(Value { number: i64::from(bits), text })
+    Ok(SettingValue { number: i64::from(bits), text })
 }
 
-fn output_limits(words: &[&str], current: &str) -> Result<Value, String> {
+fn output_limits(words: &[&str], current: &str) -> Result<SettingValue, String> {
     if words.is_empty() || !words.len().is_multiple_of(4) {
         return Err("Wrong number of arguments in buffer limit configuration.".to_owned());
     }
@@ -232,7 +232,7 @@ fn output_limits(words: &[&str], current: &str) -> Result<Value, String> {
             format!("{class} {} {} {}", limit.hard_bytes, limit.soft_bytes, limit.soft_seconds)
         })
         .collect();
-    Ok(Value::text(parts.join(" ")))
+    Ok(SettingValue::text(parts.join(" ")))
 }
 
 /// Parses the canonical text of `client-output-buffer-limit`. Missing numbers mean no limit.
@@ -246,9 +246,9 @@ pub(crate) fn parse_output_limits(text: &str) -> [OutputLimit; 3] {
     })
 }
 
-fn save_points(words: &[&str], current: &str) -> Result<Value, String> {
+fn save_points(words: &[&str], current: &str) -> Result<SettingValue, String> {
     if words.iter().all(|word| word.is_empty()) {
-        return Ok(Value::text(String::new()));
+        return Ok(SettingValue::text(String::new()));
     }
     let is_valid = words.len().is_multiple_of(2)
         && words.chunks(2).all(|pair| {
@@ -258,10 +258,10 @@ fn save_points(words: &[&str], current: &str) -> Result<Value, String> {
     if !is_valid {
         return Err("Invalid save parameters".to_owned());
     }
-    Ok(Value::text(format!("{current} {}", words.join(" ")).trim_start().to_owned()))
+    Ok(SettingValue::text(format!("{current} {}", words.join(" ")).trim_start().to_owned()))
 }
 
-fn percentiles(words: &[&str], _: &str) -> Result<Value, String> {
+fn percentiles(words: &[&str], _: &str) -> Result<SettingValue, String> {
     let mut shown = Vec::new();
     for word in words.iter().filter(|word| !word.is_empty()) {
         let number = word.parse::<f64>().ok().filter(|number| (0.0..=100.0).contains(number));
@@ -270,29 +270,29 @@ fn percentiles(words: &[&str], _: &str) -> Result<Value, String> {
         };
         shown.push(number.to_string());
     }
-    Ok(Value::text(shown.join(" ")))
+    Ok(SettingValue::text(shown.join(" ")))
 }
 
-fn schedule(word: &str) -> Result<Value, String> {
+fn schedule(word: &str) -> Result<SettingValue, String> {
     if !word.is_empty() {
         Schedule::parse(word)?;
     }
-    Ok(Value::text(word.to_owned()))
+    Ok(SettingValue::text(word.to_owned()))
 }
 
-fn cpus(word: &str) -> Result<Value, String> {
+fn cpus(word: &str) -> Result<SettingValue, String> {
     if word.is_empty() || CpuSet::parse(word).is_some() {
-        Ok(Value::text(word.to_owned()))
+        Ok(SettingValue::text(word.to_owned()))
     } else {
         Err("argument must be a list of processors, as 0,2 or 0-7 or 0-7:2".to_owned())
     }
 }
 
-fn file_name(word: &str) -> Result<Value, String> {
+fn file_name(word: &str) -> Result<SettingValue, String> {
     if word.contains(['/', '\\']) {
         return Err("dbfilename can't be a path, just a filename".to_owned());
     }
-    Ok(Value::text(word.to_owned()))
+    Ok(SettingValue::text(word.to_owned()))
 }
 
 #[cfg(test)]

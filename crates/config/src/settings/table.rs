@@ -7,7 +7,7 @@
 //! HTTP in `table/http.rs`, of TLS in `table/tls.rs`, of queues in `table/queues.rs`, and of permissions and limits in
 //! `table/security.rs`. Directives of `redis.conf` that have no effect here are in `ignored.rs`.
 
-use crate::{Change, Id, Setting, SettingKind, Table};
+use crate::{Changeable, Id, Setting, SettingKind, Table};
 use keyspace::eviction::Policy;
 
 use crate::consequence::Consequence;
@@ -136,7 +136,7 @@ settings! {
     };
     UNIXSOCKET = Setting {
         name: "unixsocket",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Path of a Unix socket to listen on; empty: none",
         ..Setting::of(group::NETWORK)
     };
@@ -144,7 +144,7 @@ settings! {
         name: "unixsocketperm",
         kind: SettingKind::Octal,
         default: "0",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Permissions of the Unix socket's file; 0: from the umask",
         ..Setting::of(group::NETWORK)
     };
@@ -153,7 +153,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         unit: "connections",
         default: "511",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Length of the queue of connections waiting to be accepted",
         ..Setting::of(group::NETWORK)
     };
@@ -209,13 +209,13 @@ settings! {
         name: "memcached-port",
         kind: SettingKind::Integer { min: 0, max: 65535 },
         default: "0",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "TCP port for clients of memcached's text and meta protocol, on the addresses of bind; 0: none",
         ..Setting::of(group::NETWORK)
     };
     MEMCACHED_UNIXSOCKET = Setting {
         name: "memcached-unixsocket",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Path of a Unix socket for clients of memcached's protocol; empty: none",
         ..Setting::of(group::NETWORK)
     };
@@ -242,7 +242,7 @@ settings! {
         name: "cluster-mode",
         kind: SettingKind::Choice(&[("no", 0), ("emulated", 1)]),
         default: "no",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "emulated: CLUSTER answers like a cluster of one node that has all slots",
         ..Setting::of(group::NETWORK)
     };
@@ -254,7 +254,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: 1024 },
         unit: "threads",
         default: "0",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Threads that serve clients; 0: one per available processor, or as many as the CPU quota allows",
         ..Setting::of(group::THREADS)
     };
@@ -263,7 +263,7 @@ settings! {
         kind: SettingKind::Integer { min: 1, max: 128 },
         unit: "threads",
         default: "1",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Number of threads that serve clients (not only I/O), if `proactor-threads` is not set",
         ..Setting::of(group::THREADS)
     };
@@ -279,7 +279,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: 32767 },
         unit: "shards",
         default: "0",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Independent parts of the keyspace; 0: 32 per thread",
         ..Setting::of(group::THREADS)
     };
@@ -287,13 +287,13 @@ settings! {
         name: "shard-entry",
         kind: SettingKind::Choice(&[("roam", 0), ("home", 1)]),
         default: "roam",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "roam: the thread that reads a command enters the key's shard; home: it sends the command to the thread that owns the shard",
         ..Setting::of(group::THREADS)
     };
     SHARD_ROUND_ROBIN_PREFIX = Setting {
         name: "shard-round-robin-prefix",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Keys with this prefix are assigned to shards round-robin; empty: none",
         ..Setting::of(group::THREADS)
     };
@@ -301,7 +301,7 @@ settings! {
         name: "colocate",
         kind: special::COLOCATION,
         default: "bull:{*}: bq:{*}: {dramatiq}:",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Keys to keep on one shard, because scripts use them together: bull:{*}: keeps all keys of a BullMQ queue together, bull:mail:wait and bull:mail:7. Rules are separated by spaces and replace the default. They change speed, not results, but also the names of the keys beside a queue used with JOB commands: change them only while such queues have no active, delayed or dead jobs, limits or schedules",
         ..Setting::of(group::THREADS)
     };
@@ -309,7 +309,7 @@ settings! {
         name: "singlehop-blocking",
         kind: SettingKind::Switch,
         default: "yes",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "With shard-entry home: a blocking pop looks and pops in one hop rather than two",
         ..Setting::of(group::THREADS)
     };
@@ -317,7 +317,7 @@ settings! {
         name: "io",
         kind: SettingKind::Choice(&[("auto", 0), ("uring", 1), ("epoll", 2)]),
         default: "auto",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "I/O driver; auto: io_uring where it works, otherwise epoll",
         ..Setting::of(group::THREADS)
     };
@@ -326,7 +326,7 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: 1_000_000 },
         unit: "microseconds",
         default: "30",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "How long a busy thread polls for more work before it sleeps; 0: not at all",
         ..Setting::of(group::THREADS)
     };
@@ -334,14 +334,14 @@ settings! {
     SERVER_CPULIST = Setting {
         name: "server_cpulist",
         kind: special::CPUS,
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Processors that the server runs on, as 0,2 or 0-7 or 0-7:2; empty: any. A unit file may forbid this",
         ..Setting::of(group::THREADS)
     };
     BGSAVE_CPULIST = Setting {
         name: "bgsave_cpulist",
         kind: special::CPUS,
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Processors for the thread that writes snapshots",
         ..Setting::of(group::THREADS)
     };
@@ -349,7 +349,7 @@ settings! {
         name: "pin",
         kind: SettingKind::Switch,
         default: "no",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Pin each thread to one processor of server_cpulist: for repeatable measurements on an otherwise idle machine",
         ..Setting::of(group::THREADS)
     };
@@ -357,7 +357,7 @@ settings! {
         name: "disable-thp",
         kind: SettingKind::Switch,
         default: "yes",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Do not use transparent huge pages: clearing one delays a command by more than a millisecond",
         ..Setting::of(group::THREADS)
     };
@@ -369,7 +369,7 @@ settings! {
         kind: SettingKind::Integer { min: 1, max: 16384 },
         unit: "databases",
         default: "16",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Numbered databases, from 0 on",
         ..Setting::of(group::DATA)
     };
@@ -655,7 +655,7 @@ settings! {
         kind: SettingKind::Memory { min: 1 << 20, max: 2 << 30 },
         unit: "bytes",
         default: "268435456",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Memory limit for scripts on each thread, and separately for functions; a script that needs more gets an error",
         ..Setting::of(group::DATA)
     };
@@ -672,7 +672,7 @@ settings! {
     };
     LOGFILE = Setting {
         name: "logfile",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "File to which the log is appended; empty: standard output",
         ..Setting::of(group::WATCHING)
     };
@@ -687,14 +687,14 @@ settings! {
         name: "syslog-enabled",
         kind: SettingKind::Bool,
         default: "no",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Also log to the system's log",
         ..Setting::of(group::WATCHING)
     };
     SYSLOG_IDENT = Setting {
         name: "syslog-ident",
         default: "redis",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Name of the server in the system's log",
         ..Setting::of(group::WATCHING)
     };
@@ -712,7 +712,7 @@ settings! {
             ("local7", 23),
         ]),
         default: "local0",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Facility in the system's log",
         ..Setting::of(group::WATCHING)
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::{Changed, Refusal, Value, Values};
+use crate::{Changed, Refusal, SettingValue, Values};
 use ds::hash::CollectionLimits;
 use ds::list::{ListLimits, NODE_BYTES_MAX};
 use ds::placing::Colocation;
@@ -95,7 +95,7 @@ impl Settings {
     /// Sets `dir` to the process's working directory. It may have been given as a relative path.
     pub fn note_directory(&self) {
         if let Ok(directory) = std::env::current_dir() {
-            self.force(DIR, &Value::text(directory.display().to_string()));
+            self.force(DIR, &SettingValue::text(directory.display().to_string()));
         }
     }
 

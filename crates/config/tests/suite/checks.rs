@@ -1,16 +1,17 @@
 //! Properties of all configuration files and command lines, checked by tests and by the fuzzer.
 
 use config::{
-    Change, Foreign, Invocation, Read, Setting, SettingKind, Special, Table, Value, Values, directives,
+    Changeable, Foreign, Invocation, Read, Setting, SettingKind, SettingValue, Special, Table, Values,
+    directives,
 };
 
 const NUMBER: SettingKind = SettingKind::Integer { min: -5, max: 99_999 };
 const COUNT: usize = 8;
 
-fn numbers(words: &[&str], current: &str) -> Result<Value, String> {
+fn numbers(words: &[&str], current: &str) -> Result<SettingValue, String> {
     match words.iter().find(|word| word.parse::<u32>().is_err()) {
         Some(word) => Err(format!("{word} is no number")),
-        None => Ok(Value::text(format!("{current} {}", words.join(" ")).trim().to_owned())),
+        None => Ok(SettingValue::text(format!("{current} {}", words.join(" ")).trim().to_owned())),
     }
 }
 
@@ -40,7 +41,7 @@ static TABLE: Table = Table {
             name: "mode",
             kind: SettingKind::Octal,
             default: "0",
-            change: Change::AtStart,
+            change: Changeable::AtStart,
             ..Setting::of("")
         },
         Setting {

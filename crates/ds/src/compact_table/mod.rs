@@ -26,8 +26,8 @@ mod walk;
 
 use std::mem;
 
-use segment::{Place, Segment};
-pub use slot::{Block, Held, Shared};
+use segment::{BlockPlace, Segment};
+pub use slot::{Block, Held, SharedBlock};
 use slot::{Slot, TAG_BITS};
 pub use walk::Sampling;
 
@@ -167,7 +167,7 @@ impl<B: Block> CompactTable<B> {
 
     /// Adds a block to a segment with room, into the given free slot or else the first one for its tag.
     #[inline(always)]
-    fn put(&mut self, number: usize, tag: u16, free: Option<Place>, block: B) -> Held<'_, B> {
+    fn put(&mut self, number: usize, tag: u16, free: Option<BlockPlace>, block: B) -> Held<'_, B> {
         self.len += 1;
         let segment = &mut self.segments[number];
         let place = free.unwrap_or_else(|| segment.find_free(tag));

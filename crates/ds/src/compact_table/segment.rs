@@ -25,7 +25,7 @@ pub(super) struct Segment<B: Block> {
 
 /// Where a block lies.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct BlockPlace {
     bucket: usize,
     slot: usize,
 }
@@ -126,7 +126,7 @@ impl<B: Block> Segment<B> {
 
     /// Finds the place of the block with this tag that `eq` accepts.
     #[inline]
-    pub(super) fn locate(&self, tag: u16, eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<Place> {
+    pub(super) fn locate(&self, tag: u16, eq: impl FnMut(B::Ref<'_>) -> bool) -> Option<BlockPlace> {
         self.search(tag, eq, |_, _| {})
     }
 
@@ -136,11 +136,11 @@ impl<B: Block> Segment<B> {
         &self,
         tag: u16,
         eq: impl FnMut(B::Ref<'_>) -> bool,
-    ) -> Result<Place, Option<Place>> {
+    ) -> Result<BlockPlace, Option<BlockPlace>> {
         let mut free = None;
         let found = self.search(tag, eq, |bucket, untagged| {
             if free.is_none() && untagged != 0 {
-                let place = Place { bucket, slot: untagged.trailing_zeros() as usize % SLOTS };
+                let place = BlockPlace { bucket, slot: untagged.trailing_zeros() as usize % SLOTS };
                 free = self.slot(place).is_empty().then_some(place);
             }
         });
@@ -155,7 +155,7 @@ impl<B: Block> Segment<B> {
         tag: u16,
         mut eq: impl FnMut(B::Ref<'_>) -> bool,
         mut pass: impl FnMut(usize, u8),
-    ) -> Option<Place> {
+    ) -> Option<BlockPlace> {
         let mut at = self.home(tag);
         for _ in 0..self.buckets.len() {
             let bucket = &self.buckets[at];
@@ -163,7 +163,7 @@ impl<B: Block> Segment<B> {
             while matching != 0 {
                 let slot = matching.trailing_zeros() as usize % SLOTS;
                 if bucket.slots[slot].get().is_some_and(&mut eq) {
-                    return Some(Place { bucket: at, slot });
+                    return Some(BlockPlace { bucket: at, slot });
                 }
                 matching &= matching - 1;
             }
@@ -206,12 +206,12 @@ impl<B: Block> Segment<B> {
     }
 
     #[inline]
-    pub(super) fn slot(&self, place: Place) -> &Slot<B> {
+    pub(super) fn slot(&self, place: BlockPlace) -> &Slot<B> {
         &self.buckets[place.bucket].slots[place.slot]
     }
 
     #[inline]
-    pub(super) fn slot_mut(&mut self, place: Place) -> &mut Slot<B> {
+    pub(super) fn slot_mut(&mut self, place: BlockPlace) -> &mut Slot<B> {
         &mut self.buckets[place.bucket].slots[place.slot]
     }
 
@@ -242,11 +242,11 @@ impl<B: Block> Segment<B> {
 
     /// The first free slot for a block with this tag. The segment must not be full.
     #[inline(never)]
-    pub(super) fn find_free(&self, tag: u16) -> Place {
+    pub(super) fn find_free(&self, tag: u16) -> BlockPlace {
         let mut at = self.home(tag);
         loop {
             match self.buckets[at].free_slot() {
-                Some(slot) => return Place { bucket: at, slot },
+                Some(slot) => return BlockPlace { bucket: at, slot },
                 None => at = self.after(at),
             }
         }
@@ -254,7 +254,7 @@ impl<B: Block> Segment<B> {
 
     /// Puts a block into the free slot found for it, and counts it in the buckets that it goes past.
     #[inline(always)]
-    pub(super) fn put(&mut self, place: Place, tag: u16, turn: bool, block: B) -> Held<'_, B> {
+    pub(super) fn put(&mut self, place: BlockPlace, tag: u16, turn: bool, block: B) -> Held<'_, B> {
         self.len += 1;
         let mut at = self.home(tag);
         while at != place.bucket {
@@ -266,7 +266,7 @@ impl<B: Block> Segment<B> {
 
     /// Removes the block at this place.
     #[inline]
-    pub(super) fn remove(&mut self, place: Place) -> Option<B> {
+    pub(super) fn remove(&mut self, place: BlockPlace) -> Option<B> {
         let slot = self.slot_mut(place);
         let tag = slot.tag();
         let block = slot.take()?;
@@ -283,7 +283,7 @@ impl<B: Block> Segment<B> {
     pub(super) fn retain(&mut self, from: u64, keep: &mut dyn FnMut(B::Ref<'_>) -> bool) {
         for bucket in 0..self.buckets.len() {
             for slot in 0..SLOTS {
-                let place = Place { bucket, slot };
+                let place = BlockPlace { bucket, slot };
                 let slot = self.slot_mut(place);
                 if order(slot.tag()) >= from && slot.get().is_some_and(|block| !keep(block)) {
                     self.remove(place);

@@ -77,20 +77,20 @@ unsafe impl<T: 'static> Block for Box<T> {
 }
 
 /// A borrowed block that may have other owners elsewhere.
-pub struct Shared<'a, T> {
+pub struct SharedBlock<'a, T> {
     value: NonNull<T>,
     lent: PhantomData<&'a T>,
 }
 
-impl<T> Clone for Shared<'_, T> {
+impl<T> Clone for SharedBlock<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Shared<'_, T> {}
+impl<T> Copy for SharedBlock<'_, T> {}
 
-impl<'a, T> Shared<'a, T> {
+impl<'a, T> SharedBlock<'a, T> {
     /// The value.
     #[inline]
     pub fn get(self) -> &'a T {
@@ -108,7 +108,7 @@ impl<'a, T> Shared<'a, T> {
 
 // SAFETY: an `Arc` gives up its pointer and takes it back exactly so; nothing changes the value behind it.
 unsafe impl<T: 'static> Block for Arc<T> {
-    type Ref<'a> = Shared<'a, T>;
+    type Ref<'a> = SharedBlock<'a, T>;
 
     fn into_raw(self) -> NonNull<()> {
         NonNull::new(Arc::into_raw(self).cast_mut()).expect("it is no null pointer").cast()
@@ -119,8 +119,8 @@ unsafe impl<T: 'static> Block for Arc<T> {
         unsafe { Arc::from_raw(raw.cast().as_ptr()) }
     }
 
-    unsafe fn lend<'a>(raw: NonNull<()>) -> Shared<'a, T> {
-        Shared { value: raw.cast(), lent: PhantomData }
+    unsafe fn lend<'a>(raw: NonNull<()>) -> SharedBlock<'a, T> {
+        SharedBlock { value: raw.cast(), lent: PhantomData }
     }
 
     fn prefetch(address: *const ()) {

@@ -5,7 +5,7 @@ use super::bucket::SLOTS;
 use super::numbering::{POSITION_END, hash_at, positions_at, segment_of};
 use super::segment::{ORDER_END, Segment};
 use super::slot::{Block, Held};
-use crate::mover::{Mover, Place, move_vec};
+use crate::mover::{Mover, WalkPosition, move_vec};
 use crate::random::Random;
 
 /// More slots than a segment of usual size has.
@@ -152,7 +152,7 @@ impl<B: Block> CompactTable<B> {
     /// block is visited again in the next one. Returns true at the end, with `place` reset to the beginning.
     pub fn defragment(
         &mut self,
-        place: &mut Place,
+        place: &mut WalkPosition,
         mover: &mut dyn Mover,
         visit: &mut dyn FnMut(Held<'_, B>, &mut dyn Mover) -> bool,
     ) -> bool {
@@ -173,9 +173,9 @@ impl<B: Block> CompactTable<B> {
                     return false;
                 }
             }
-            *place = Place { part: place.part + 1, item: 0 };
+            *place = WalkPosition { part: place.part + 1, item: 0 };
         }
-        *place = Place::default();
+        *place = WalkPosition::default();
         true
     }
 
@@ -184,7 +184,7 @@ impl<B: Block> CompactTable<B> {
     /// may be skipped or visited twice.
     pub fn visit_held(
         &mut self,
-        place: &mut Place,
+        place: &mut WalkPosition,
         has_time: &mut dyn FnMut() -> bool,
         visit: &mut dyn FnMut(Held<'_, B>),
     ) -> bool {

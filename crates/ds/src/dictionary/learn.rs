@@ -18,7 +18,7 @@ const SLOTS: usize = 8192;
 
 /// An entry for a run in the table of runs.
 #[derive(Clone, Copy, Default)]
-struct Run {
+struct RunEntry {
     /// Further bits of its hash.
     tag: u16,
     /// Number of samples with the run; 0 in an empty entry.
@@ -30,7 +30,7 @@ struct Run {
 
 /// Collects samples and decides which of them a dictionary learns.
 pub struct Learner {
-    runs: Box<[Run]>,
+    runs: Box<[RunEntry]>,
     samples: Vec<Box<[u8]>>,
     /// Number of samples decided about, and bytes added by them.
     decided: usize,
@@ -54,7 +54,7 @@ impl Default for Learner {
 impl Learner {
     /// A learner that has seen nothing.
     pub fn new() -> Self {
-        let runs = vec![Run::default(); SLOTS].into_boxed_slice();
+        let runs = vec![RunEntry::default(); SLOTS].into_boxed_slice();
         Self { runs, samples: Vec::with_capacity(SAMPLES), decided: 0, added_bytes: 0 }
     }
 
@@ -82,7 +82,7 @@ impl Learner {
                 run.samples += u8::from(run.last != number);
                 run.last = number;
             } else if run.samples <= 1 {
-                *run = Run { tag, samples: 1, last: number, is_known: false };
+                *run = RunEntry { tag, samples: 1, last: number, is_known: false };
             }
         }
         self.samples.push(sample.into());

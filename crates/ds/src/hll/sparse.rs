@@ -20,31 +20,31 @@ const MERGED_RUNS: usize = 5;
 
 /// A run of registers with the same value.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
+pub(super) struct RegisterRun {
     pub(super) value: u8,
     pub(super) length: usize,
     /// Its encoded length.
     bytes: usize,
 }
 
-impl Run {
-    fn at(bytes: &[u8], at: usize) -> Run {
+impl RegisterRun {
+    fn at(bytes: &[u8], at: usize) -> RegisterRun {
         let first = bytes[at];
         let low = usize::from(first & 0x3f);
         match first >> 6 {
-            0 => Run { value: 0, length: low + 1, bytes: 1 },
+            0 => RegisterRun { value: 0, length: low + 1, bytes: 1 },
             1 => {
                 let second = bytes.get(at + 1).copied().unwrap_or(0);
-                Run { value: 0, length: (low << 8 | usize::from(second)) + 1, bytes: 2 }
+                RegisterRun { value: 0, length: (low << 8 | usize::from(second)) + 1, bytes: 2 }
             }
-            _ => Run { value: (first >> 2 & 0x1f) + 1, length: usize::from(first & 3) + 1, bytes: 1 },
+            _ => RegisterRun { value: (first >> 2 & 0x1f) + 1, length: usize::from(first & 3) + 1, bytes: 1 },
         }
     }
 
-    fn all(bytes: &[u8]) -> impl Iterator<Item = Run> {
+    fn all(bytes: &[u8]) -> impl Iterator<Item = RegisterRun> {
         let mut at = 0;
         std::iter::from_fn(move || {
-            let run = (at < bytes.len()).then(|| Run::at(bytes, at))?;
+            let run = (at < bytes.len()).then(|| RegisterRun::at(bytes, at))?;
             at += run.bytes;
             Some(run)
         })
@@ -60,9 +60,9 @@ pub(super) enum Raised {
 }
 
 /// Calls `visit` with every run. Fails if the runs do not cover all registers exactly.
-pub(super) fn each_run(bytes: &[u8], mut visit: impl FnMut(Run)) -> Result<(), Corrupt> {
+pub(super) fn each_run(bytes: &[u8], mut visit: impl FnMut(RegisterRun)) -> Result<(), Corrupt> {
     let mut covered = 0;
-    for run in Run::all(bytes) {
+    for run in RegisterRun::all(bytes) {
         covered += run.length;
         if covered > REGISTERS {
             return Err(Corrupt);
@@ -97,7 +97,7 @@ pub(super) fn raise(hll: &mut Vec<u8>, index: usize, value: u8, bytes_max: u64) 
         if at >= hll.len() {
             return Err(Corrupt);
         }
-        let run = Run::at(hll, at);
+        let run = RegisterRun::at(hll, at);
         if index < first + run.length {
             break run;
         }
@@ -128,8 +128,8 @@ pub(super) fn raise(hll: &mut Vec<u8>, index: usize, value: u8, bytes_max: u64) 
 /// Merges neighbouring runs of the same value, starting with the run at `at`.
 fn merge_neighbours(hll: &mut Vec<u8>, mut at: usize) {
     for _ in 0..MERGED_RUNS {
-        let Some(run) = (at < hll.len()).then(|| Run::at(hll, at)) else { return };
-        let next = (at + run.bytes < hll.len()).then(|| Run::at(hll, at + run.bytes));
+        let Some(run) = (at < hll.len()).then(|| RegisterRun::at(hll, at)) else { return };
+        let next = (at + run.bytes < hll.len()).then(|| RegisterRun::at(hll, at + run.bytes));
         match next {
             Some(next)
                 if run.value > 0 && run.value == next.value && run.length + next.length <= VALUE_RUN_MAX =>
@@ -144,10 +144,10 @@ fn merge_neighbours(hll: &mut Vec<u8>, mut at: usize) {
 }
 
 pub(super) fn decode(bytes: &[u8]) -> String {
-    let shown = Run::all(bytes).map(|run| match run {
-        Run { value: 0, length, bytes: 1 } => format!("z:{length}"),
-        Run { value: 0, length, .. } => format!("Z:{length}"),
-        Run { value, length, .. } => format!("v:{value},{length}"),
+    let shown = RegisterRun::all(bytes).map(|run| match run {
+        RegisterRun { value: 0, length, bytes: 1 } => format!("z:{length}"),
+        RegisterRun { value: 0, length, .. } => format!("Z:{length}"),
+        RegisterRun { value, length, .. } => format!("v:{value},{length}"),
     });
     shown.collect::<Vec<_>>().join(" ")
 }

@@ -7,11 +7,11 @@ use std::rc::Rc;
 /// An element, which dereferences to bytes.
 #[derive(Clone)]
 pub struct Element<'a> {
-    place: Place<'a>,
+    place: ElementBytes<'a>,
 }
 
 #[derive(Clone)]
-enum Place<'a> {
+enum ElementBytes<'a> {
     Lent(&'a [u8]),
     /// In a copy of a node, which its elements share.
     Copied(Rc<Vec<u8>>, Range<u32>),
@@ -20,11 +20,11 @@ enum Place<'a> {
 impl<'a> Element<'a> {
     #[inline]
     pub(super) fn lent(bytes: &'a [u8]) -> Self {
-        Self { place: Place::Lent(bytes) }
+        Self { place: ElementBytes::Lent(bytes) }
     }
 
     pub(super) fn copied(node: &Rc<Vec<u8>>, range: Range<usize>) -> Self {
-        Self { place: Place::Copied(node.clone(), range.start as u32..range.end as u32) }
+        Self { place: ElementBytes::Copied(node.clone(), range.start as u32..range.end as u32) }
     }
 }
 
@@ -34,8 +34,8 @@ impl Deref for Element<'_> {
     #[inline]
     fn deref(&self) -> &[u8] {
         match &self.place {
-            Place::Lent(bytes) => bytes,
-            Place::Copied(node, range) => &node[range.start as usize..range.end as usize],
+            ElementBytes::Lent(bytes) => bytes,
+            ElementBytes::Copied(node, range) => &node[range.start as usize..range.end as usize],
         }
     }
 }

@@ -47,7 +47,7 @@ pub use node::NODE_BYTES_MAX;
 use nodes::Nodes;
 pub use search::{Bookmark, Stretch};
 
-use crate::mover::{Mover, Place};
+use crate::mover::{Mover, WalkPosition};
 use crate::queue::Shown;
 
 /// Length of the longest element. Requests are limited far below it.
@@ -383,7 +383,7 @@ impl List {
 
     /// Moves its memory from `place` on as long as the mover has time. Returns true at the end, with `place` reset to
     /// the beginning.
-    pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+    pub fn defragment(&mut self, place: &mut WalkPosition, mover: &mut dyn Mover) -> bool {
         if place.part == 0 {
             self.nodes.relocate(mover);
             self.extras.relocate(mover);
@@ -395,7 +395,7 @@ impl List {
                 return false;
             }
         }
-        *place = Place::default();
+        *place = WalkPosition::default();
         true
     }
 

@@ -131,7 +131,7 @@ fn apply(list: &mut List, model: &mut VecDeque<Vec<u8>>, op: Op) {
             }
         }
         Op::Move(seed) => {
-            let (mut mover, mut place) = (Random::new(seed), Place::default());
+            let (mut mover, mut place) = (Random::new(seed), WalkPosition::default());
             while !list.defragment(&mut place, &mut mover) {}
         }
     }

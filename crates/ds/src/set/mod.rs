@@ -17,7 +17,7 @@ use crate::blob::Blob;
 use crate::blob_table::{BlobTable, Keyed};
 use crate::intset::{Intset, IntsetRef, Width, parse_canonical};
 use crate::listpack::{Listpack, ListpackRef};
-use crate::mover::{Mover, Place};
+use crate::mover::{Mover, WalkPosition};
 use crate::packed::Packed;
 use crate::random::reduce;
 
@@ -333,7 +333,7 @@ impl Set {
 
     /// Moves its memory from `place` on as long as the mover has time. Returns true at the end, with `place` reset to
     /// the beginning.
-    pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+    pub fn defragment(&mut self, place: &mut WalkPosition, mover: &mut dyn Mover) -> bool {
         match &mut self.form {
             Form::Integers(integers) => integers.relocate(mover),
             Form::Small(pack) => pack.relocate(mover),

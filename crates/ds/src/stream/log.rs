@@ -14,7 +14,7 @@ use super::StreamLimits;
 use super::group::Group;
 use super::id::StreamId;
 use super::node::{Fields, NODE_BYTES_MAX, StreamNode};
-use crate::mover::{Mover, Place, move_box, move_small_map};
+use crate::mover::{Mover, WalkPosition, move_box, move_small_map};
 
 /// The entries of a stream.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +63,7 @@ pub struct Trim {
 impl Log {
     /// Moves the memory of its nodes from `place` on, which encodes an id, as long as the mover has time. Returns true
     /// at the end, with `place` reset to the beginning.
-    pub(super) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+    pub(super) fn defragment(&mut self, place: &mut WalkPosition, mover: &mut dyn Mover) -> bool {
         move_small_map(&mut self.nodes, mover);
         let from = StreamId { ms: place.part as u64, seq: place.item as u64 };
         for (id, node) in self.nodes.range_mut(from..) {
@@ -72,11 +72,11 @@ impl Log {
             if !mover.has_time()
                 && let Some(next) = id.next()
             {
-                *place = Place { part: next.ms as usize, item: next.seq as usize };
+                *place = WalkPosition { part: next.ms as usize, item: next.seq as usize };
                 return false;
             }
         }
-        *place = Place::default();
+        *place = WalkPosition::default();
         true
     }
 

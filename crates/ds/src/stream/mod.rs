@@ -18,7 +18,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::mover::{Mover, Place};
+use crate::mover::{Mover, WalkPosition};
 
 pub use group::{Consumer, ConsumerId, Group, Pending};
 pub use id::StreamId;
@@ -60,7 +60,7 @@ impl Stream {
 
     /// Moves the memory of its entries from `place` on as long as the mover has time. Returns true at the end, with
     /// `place` reset to the beginning.
-    pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+    pub fn defragment(&mut self, place: &mut WalkPosition, mover: &mut dyn Mover) -> bool {
         self.log.defragment(place, mover)
     }
 

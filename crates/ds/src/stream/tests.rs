@@ -107,7 +107,7 @@ fn apply(log: &mut Log, model: &mut Model, limits: &StreamLimits, op: Op) {
             trim(log, model, Trim { keep: Keep::From(id), is_approximate, limit }, wanted);
         }
         Op::Move(seed) => {
-            let (mut mover, mut place) = (Random::new(seed), Place::default());
+            let (mut mover, mut place) = (Random::new(seed), WalkPosition::default());
             while !log.defragment(&mut place, &mut mover) {}
         }
     }

@@ -5,7 +5,7 @@ use super::packing::Packing;
 use super::small;
 use super::tree::{Tree, compare_scores};
 use crate::dictionary::is_fit;
-use crate::mover::{Mover, Place};
+use crate::mover::{Mover, WalkPosition};
 use crate::packed::Packed;
 
 /// Called with a member and its score.
@@ -91,7 +91,7 @@ impl Large {
     }
 
     /// Walks over the members, then over the tree by ranks.
-    pub(super) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+    pub(super) fn defragment(&mut self, place: &mut WalkPosition, mover: &mut dyn Mover) -> bool {
         const IN_TREE: usize = usize::MAX;
         while place.part != IN_TREE {
             place.part = if self.members.move_part(place.part, mover) { place.part + 1 } else { IN_TREE };
@@ -105,7 +105,7 @@ impl Large {
                 return false;
             }
         }
-        *place = Place::default();
+        *place = WalkPosition::default();
         true
     }
 

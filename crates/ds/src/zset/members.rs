@@ -139,13 +139,13 @@ pub(super) struct Tried {
 }
 
 /// A removed member.
-pub(super) struct Removed<'a> {
+pub(super) struct RemovedMember<'a> {
     record: SlimBlob,
     /// Set if it is packed.
     dictionary: Option<&'a Dictionary>,
 }
 
-impl Removed<'_> {
+impl RemovedMember<'_> {
     pub(super) fn score(&self) -> f64 {
         split_record(self.record.bytes()).1
     }
@@ -340,7 +340,7 @@ impl Members {
     }
 
     /// Removes the member with this number.
-    pub(super) fn remove(&mut self, id: u32) -> Removed<'_> {
+    pub(super) fn remove(&mut self, id: u32) -> RemovedMember<'_> {
         let (hash, is_packed) = (self.table_hash(id), self.packed_by(id).is_some());
         let found = self.index.remove(hash, |other| other == id);
         debug_assert!(found.is_some(), "every member is in the index");
@@ -352,7 +352,7 @@ impl Members {
         let record = page.remove(id as usize % PAGE_SLOTS).expect("numbers of members outlive no member");
         self.bytes -= SlimBlob::memory_bytes(record.bytes().len())
             + if page.live == 0 { PAGE_SLOTS * size_of::<Slot>() } else { 0 };
-        Removed { record, dictionary: self.dictionary.as_deref().filter(|_| is_packed) }
+        RemovedMember { record, dictionary: self.dictionary.as_deref().filter(|_| is_packed) }
     }
 
     /// Moves the memory of the page and the index segment with this number. Returns false if there is neither.

@@ -25,7 +25,7 @@ pub use iter::Iter;
 
 use crate::dictionary::PackingFigures;
 use crate::listpack::LISTPACK_BYTES_MAX;
-use crate::mover::{Mover, Place, move_box};
+use crate::mover::{Mover, WalkPosition, move_box};
 use crate::packed::Packed;
 use crate::random::reduce;
 use large::Large;
@@ -362,7 +362,7 @@ impl ZSet {
 
     /// Moves its memory from `place` on as long as the mover has time. Returns true at the end, with `place` reset to
     /// the beginning.
-    pub fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+    pub fn defragment(&mut self, place: &mut WalkPosition, mover: &mut dyn Mover) -> bool {
         match &mut self.form {
             Form::Small(node) => {
                 node.relocate(mover);

@@ -84,7 +84,7 @@ fn apply(set: &mut ZSet, model: &mut Model, limits: &ZSetLimits, op: Op) {
             assert_eq!(removed, model.drain(start..end).collect::<Model>());
         }
         Op::Move(seed) => {
-            let (mut mover, mut place) = (Random::new(seed), Place::default());
+            let (mut mover, mut place) = (Random::new(seed), WalkPosition::default());
             while !set.defragment(&mut place, &mut mover) {}
         }
     }

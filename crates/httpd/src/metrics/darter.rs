@@ -7,10 +7,10 @@ use observe::{EntryType, Facts, Persistence};
 use queues::RecoveryFigures;
 
 use super::exposition::{Exposition, Kind};
-use crate::state::State;
+use crate::state::HttpState;
 
 /// Writes these metrics.
-pub(super) fn write(page: &mut Exposition, facts: &dyn Facts, state: &State) {
+pub(super) fn write(page: &mut Exposition, facts: &dyn Facts, state: &HttpState) {
     let server = facts.server();
     page.family("darter_info", Kind::Gauge, "Version and driver of the server.");
     page.sample("darter_info", &[("version", server.darter_version), ("driver", server.driver)], 1.0);
@@ -23,7 +23,7 @@ pub(super) fn write(page: &mut Exposition, facts: &dyn Facts, state: &State) {
     http(page, state);
 }
 
-fn threads(page: &mut Exposition, facts: &dyn Facts, state: &State) {
+fn threads(page: &mut Exposition, facts: &dyn Facts, state: &HttpState) {
     let threads = facts.observed().threads();
     page.single("darter_threads", Kind::Gauge, "Threads that serve clients.", threads.len() as f64);
     page.single("darter_shards", Kind::Gauge, "Shards of the keyspace.", facts.shards().len() as f64);
@@ -130,7 +130,7 @@ fn snapshot(page: &mut Exposition, persistence: &Persistence) {
     }
 }
 
-fn journal(page: &mut Exposition, persistence: &Persistence, state: &State) {
+fn journal(page: &mut Exposition, persistence: &Persistence, state: &HttpState) {
     let flag = |is_so: bool| f64::from(u8::from(is_so));
     page.single(
         "darter_journal_on",
@@ -216,7 +216,7 @@ fn replication(page: &mut Exposition, facts: &dyn Facts) {
     }
 }
 
-fn http(page: &mut Exposition, state: &State) {
+fn http(page: &mut Exposition, state: &HttpState) {
     let counts = &state.counts;
     page.single(
         "darter_http_connections",

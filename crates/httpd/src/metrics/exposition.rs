@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use observe::Value;
+use observe::InfoValue;
 
 /// The format of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,16 +126,16 @@ impl Exposition {
 }
 
 /// A figure of INFO as a number, in the way of redis_exporter; `None` if it is not one.
-pub(super) fn number(value: Value<'_>) -> Option<f64> {
+pub(super) fn number(value: InfoValue<'_>) -> Option<f64> {
     match value {
-        Value::Number(number) => Some(number as f64),
-        Value::Bytes(bytes) => Some(bytes as f64),
+        InfoValue::Number(number) => Some(number as f64),
+        InfoValue::Bytes(bytes) => Some(bytes as f64),
         // Rounded as INFO shows them, so that both show equal figures.
-        Value::Ratio(ratio) | Value::Percent(ratio) => Some((ratio * 100.0).round() / 100.0),
-        Value::Seconds(seconds) => Some((seconds * 1e6).round() / 1e6),
-        Value::Text("ok") => Some(1.0),
-        Value::Text("err") => Some(0.0),
-        Value::Text(_) => None,
+        InfoValue::Ratio(ratio) | InfoValue::Percent(ratio) => Some((ratio * 100.0).round() / 100.0),
+        InfoValue::Seconds(seconds) => Some((seconds * 1e6).round() / 1e6),
+        InfoValue::Text("ok") => Some(1.0),
+        InfoValue::Text("err") => Some(0.0),
+        InfoValue::Text(_) => None,
     }
 }
 

@@ -18,10 +18,10 @@ use hyper::header::{self, HeaderMap};
 
 use self::exposition::{Exposition, Format};
 use crate::reply::{self, Answer};
-use crate::state::State;
+use crate::state::HttpState;
 
 /// All metrics, in the requested format.
-pub(crate) fn answer(state: &State, headers: &HeaderMap) -> Answer {
+pub(crate) fn answer(state: &HttpState, headers: &HeaderMap) -> Answer {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let format = Format::wanted(accept);
     let mut page = Exposition::new(format);

@@ -5,7 +5,7 @@ use queues::{JobFigure, Row, WAIT_BOUNDS_MS};
 
 use super::exposition::{Exposition, Kind, label_text};
 use crate::labels::Sum;
-use crate::state::State;
+use crate::state::HttpState;
 
 /// The name for all queues without labels of their own.
 const OTHER: &str = "other";
@@ -65,7 +65,7 @@ const JOB_FIGURES: [(&str, JobFigure, &str); 10] = [
 ];
 
 /// Writes these metrics.
-pub(super) fn write(page: &mut Exposition, state: &State) {
+pub(super) fn write(page: &mut Exposition, state: &HttpState) {
     let rows = state.source.queues();
     let places_max = state.source.settings().number(METRICS_QUEUES_MAX) as usize;
     let mut labels = state.labels.borrow_mut();

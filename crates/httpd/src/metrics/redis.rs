@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use config::{MAXCLIENTS, Settings};
-use observe::{CommandStats, Counter, Durations, Facts, Value};
+use observe::{CommandStats, Counter, Durations, Facts, InfoValue};
 
 use super::exposition::{Exposition, Kind, number};
-use crate::state::State;
+use crate::state::HttpState;
 
 /// The exporter's name for a figure of INFO.
 struct Name {
@@ -185,7 +185,7 @@ const NAMES: &[Name] = &[
 ];
 
 /// Writes these metrics.
-pub(super) fn write(page: &mut Exposition, facts: &dyn Facts, state: &State) {
+pub(super) fn write(page: &mut Exposition, facts: &dyn Facts, state: &HttpState) {
     let settings = state.source.settings();
     exporter(page, state);
     info(page, facts);
@@ -200,7 +200,7 @@ pub(super) fn write(page: &mut Exposition, facts: &dyn Facts, state: &State) {
 }
 
 /// Metrics of the exporter about itself.
-fn exporter(page: &mut Exposition, state: &State) {
+fn exporter(page: &mut Exposition, state: &HttpState) {
     let counts = &state.counts;
     let [all_seconds, last_seconds] = counts.scrape_seconds.get();
     page.single("redis_up", Kind::Gauge, "1: the server answers.", 1.0);
@@ -258,7 +258,7 @@ fn exporter(page: &mut Exposition, state: &State) {
 fn info(page: &mut Exposition, facts: &dyn Facts) {
     static BY_FIELD: OnceLock<HashMap<&'static str, &'static Name>> = OnceLock::new();
     let by_field = BY_FIELD.get_or_init(|| NAMES.iter().map(|name| (name.info, name)).collect());
-    observe::figures(facts, &SECTIONS, &mut |field, value: Value<'_>| {
+    observe::figures(facts, &SECTIONS, &mut |field, value: InfoValue<'_>| {
         let Some(value) = number(value) else { return };
         if let Some(name) = by_field.get(field) {
             page.single(name.metric, name.kind, &format!("{field} of INFO."), value);

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use acl::{Access, Grammar, Users};
-use config::Value;
+use config::SettingValue;
 use config::{HTTP_PORT, Settings};
 use engine::{Entry, Flag, Shards, Table};
 use httpd::{Listening, ServerConfig, Source};
@@ -34,11 +34,11 @@ impl MadeUp {
     pub(crate) fn serve(rows: Vec<Row>) -> u16 {
         let port = scratch::free_port().expect("there are free ports");
         let settings = Settings::default();
-        settings.force(HTTP_PORT, &Value { number: port.into(), text: port.to_string() });
+        settings.force(HTTP_PORT, &SettingValue { number: port.into(), text: port.to_string() });
         let table = Table::new(&[ENTRIES]);
         let users = Users::new(Grammar { table: &table, all_channels: true }, None);
         let placement = shard::Placement::new(ds::hashing::Seed::new(1), 2, None);
-        let quiet = observe::Settings {
+        let quiet = observe::ObserveSettings {
             slow_us: None,
             slow_log_len_max: 0,
             latency_threshold_ms: None,

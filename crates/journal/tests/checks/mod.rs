@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use journal::{BLOCK_BYTES, Base, Folder, Frame, Manifest, Place, Scan, SegmentStart, Verdict, padded_bytes};
+use journal::{
+    BLOCK_BYTES, Base, Folder, Frame, FramePlace, Manifest, Scan, SegmentStart, Verdict, padded_bytes,
+};
 use proactor::{Open, SimDisk};
 
 const SEGMENT_BYTES: usize = 8 * BLOCK_BYTES;
 
 fn start(number: u64, term: u32, slice: u64, position: u64) -> SegmentStart {
-    SegmentStart { number, term, place: Place { slice, position, checksum: 0, is_within_slice: false } }
+    SegmentStart { number, term, place: FramePlace { slice, position, checksum: 0, is_within_slice: false } }
 }
 
 fn manifest() -> Manifest {

@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ds::Kind;
-use ds::compact_table::{CompactTable, Shared};
+use ds::compact_table::{CompactTable, SharedBlock};
 use ds::hashing::{self, Seed};
 use ds::list::{End, List};
 use ds::queue::{Arrivals, Book, Figures, JobCounts, Seen, Shown};
@@ -194,7 +194,7 @@ impl Queues {
     /// The figures of a queue.
     #[inline]
     pub fn figures(&self, hash: u64, key: &[u8]) -> Option<&Figures> {
-        self.find(hash, key).map(Shared::get)
+        self.find(hash, key).map(SharedBlock::get)
     }
 
     /// The figures of a queue that a client waits for. If the key is not known but its name is that of a queue, it
@@ -546,12 +546,12 @@ impl Queues {
         }
         let was_listed = std::mem::replace(&mut self.is_listed, is_listed);
         self.db = db;
-        for figures in self.all.iter().map(Shared::get) {
+        for figures in self.all.iter().map(SharedBlock::get) {
             figures.set_db(db);
             figures.set_counted(is_listed);
         }
         match (was_listed, is_listed) {
-            (false, true) => self.known.list(self.all.iter().map(Shared::to_owned)),
+            (false, true) => self.known.list(self.all.iter().map(SharedBlock::to_owned)),
             (true, false) => self.forget_all(),
             (true, true) | (false, false) => {}
         }
@@ -572,12 +572,12 @@ impl Queues {
     }
 
     fn paused_names(&self) -> impl Iterator<Item = Box<[u8]>> {
-        let paused = self.all.iter().map(Shared::get).filter(|figures| figures.is_paused());
+        let paused = self.all.iter().map(SharedBlock::get).filter(|figures| figures.is_paused());
         paused.map(|figures| figures.name.as_slice().into())
     }
 
     #[inline]
-    fn find(&self, hash: u64, key: &[u8]) -> Option<Shared<'_, Figures>> {
+    fn find(&self, hash: u64, key: &[u8]) -> Option<SharedBlock<'_, Figures>> {
         self.all.find(hash, |figures| *figures.get().name == *key)
     }
 

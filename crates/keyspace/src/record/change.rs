@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ds::compact_table::Held;
 use ds::dictionary::Dictionary;
 use ds::list::List;
-use ds::mover::{Mover, Place};
+use ds::mover::{Mover, WalkPosition};
 
 use super::content::Content;
 use super::layout::{COLLECTION, INT, MARKED, NARROW_LENGTHS_AT, Parts, expiry_form};
@@ -79,7 +79,7 @@ impl<'a> RecordMut<'a> {
 
     /// Moves its memory, and that of its value like [`Value::defragment`]. A snapshot does not see this
     /// change.
-    pub(crate) fn defragment(&mut self, place: &mut Place, mover: &mut dyn Mover) -> bool {
+    pub(crate) fn defragment(&mut self, place: &mut WalkPosition, mover: &mut dyn Mover) -> bool {
         mover.begin_key();
         if mover.wants(self.0.raw().as_ptr().cast()) {
             self.0.replace(Record::moved);

@@ -3,7 +3,7 @@
 //! As in the original, the text ends at its first zero byte. Unless `decode_invalid_numbers` is off, any text
 //! that C's `strtod` accepts is a number.
 
-use super::{NESTING_MAX, Settings, number};
+use super::{CjsonSettings, NESTING_MAX, number};
 use crate::raw::{Failure, Stack};
 
 pub(super) fn decode(stack: &mut Stack<'_>) -> Result<i32, Failure> {
@@ -15,7 +15,7 @@ pub(super) fn decode(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     if text.len() >= 2 && text[..2].contains(&0) {
         return Err(Failure::message("JSON parser does not support UTF-16 or UTF-32"));
     }
-    let settings = Settings::load(stack)?;
+    let settings = CjsonSettings::load(stack)?;
     let mut decoder = Decoder { stack, settings, text, position: 0, unescaped: Vec::new(), depth: 0 };
     let token = decoder.token();
     decoder.value(token)?;
@@ -73,7 +73,7 @@ impl TokenKind<'_> {
 
 struct Decoder<'a, 'b> {
     stack: &'a mut Stack<'b>,
-    settings: Settings,
+    settings: CjsonSettings,
     text: &'b [u8],
     position: usize,
     unescaped: Vec<u8>,

@@ -1,6 +1,6 @@
 //! Lua values to JSON.
 
-use super::{NESTING_MAX, Settings, number};
+use super::{CjsonSettings, NESTING_MAX, number};
 use crate::raw::{Failure, LuaKind, Stack};
 use crate::steps::{STEP_BYTES, TABLE_STEP_COUNT};
 
@@ -21,7 +21,7 @@ pub(super) fn encode(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     if stack.arg_count() != 1 {
         return Err(Failure::argument(1, "expected 1 argument"));
     }
-    let settings = Settings::load(stack)?;
+    let settings = CjsonSettings::load(stack)?;
     stack.push_copy(1)?;
     let mut encoder = Encoder { stack, settings, out: Vec::with_capacity(OUT_BYTES_MIN) };
     encoder.value(0)?;
@@ -32,7 +32,7 @@ pub(super) fn encode(stack: &mut Stack<'_>) -> Result<i32, Failure> {
 
 struct Encoder<'a, 'b> {
     stack: &'a mut Stack<'b>,
-    settings: Settings,
+    settings: CjsonSettings,
     out: Vec<u8>,
 }
 
@@ -126,7 +126,7 @@ impl Encoder<'_, '_> {
             item_count += 1;
             self.stack.pop(1);
         }
-        let Settings { sparse_ratio, sparse_safe, sparse_convert, .. } = self.settings;
+        let CjsonSettings { sparse_ratio, sparse_safe, sparse_convert, .. } = self.settings;
         let is_sparse = sparse_ratio > 0
             && i64::from(length) > i64::from(item_count) * i64::from(sparse_ratio)
             && length > sparse_safe;

@@ -41,7 +41,7 @@ const FUNCTIONS: [(&str, Native); 10] = [
 
 /// The settings of one instance. A choice is an index into its names; "off" is 0 and "on" is 1.
 #[derive(Clone, Copy)]
-struct Settings {
+struct CjsonSettings {
     sparse_convert: i32,
     /// An array with more than this many positions per item is sparse. 0: none is.
     sparse_ratio: i32,
@@ -57,8 +57,8 @@ struct Settings {
     decode_invalid: i32,
 }
 
-impl Settings {
-    const DEFAULT: Settings = Settings {
+impl CjsonSettings {
+    const DEFAULT: CjsonSettings = CjsonSettings {
         sparse_convert: 0,
         sparse_ratio: 2,
         sparse_safe: 10,
@@ -71,7 +71,7 @@ impl Settings {
     };
 
     /// The settings of the running function's instance.
-    fn load(stack: &mut Stack<'_>) -> Result<Settings, Failure> {
+    fn load(stack: &mut Stack<'_>) -> Result<CjsonSettings, Failure> {
         stack.push_own_table()?;
         stack.get_item(-1, 1)?;
         let mut words = stack
@@ -80,7 +80,7 @@ impl Settings {
             .chunks_exact(4)
             .map(|word| i32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
         let mut next = || words.next().expect("`store` wrote every setting");
-        let settings = Settings {
+        let settings = CjsonSettings {
             sparse_convert: next(),
             sparse_ratio: next(),
             sparse_safe: next(),
@@ -133,7 +133,7 @@ fn push_instance(stack: &mut Stack<'_>) -> Result<(), Failure> {
     let library = stack.top();
     stack.push_table(1, 0)?;
     let own = stack.top();
-    Settings::DEFAULT.store(stack)?;
+    CjsonSettings::DEFAULT.store(stack)?;
     for (name, native) in FUNCTIONS {
         stack.push_copy(own)?;
         stack.push_native(native)?;
@@ -196,12 +196,12 @@ fn take_choice(stack: &Stack<'_>, position: i32, setting: &mut i32, names: &[&st
 
 fn change_integer(
     stack: &mut Stack<'_>,
-    field: fn(&mut Settings) -> &mut i32,
+    field: fn(&mut CjsonSettings) -> &mut i32,
     min: i32,
     max: i32,
 ) -> Result<i32, Failure> {
     check_arg_count(stack, 1)?;
-    let mut settings = Settings::load(stack)?;
+    let mut settings = CjsonSettings::load(stack)?;
     take_integer(stack, 1, field(&mut settings), min, max)?;
     settings.store_own(stack)?;
     stack.push_number(f64::from(*field(&mut settings)))?;
@@ -210,11 +210,11 @@ fn change_integer(
 
 fn change_choice(
     stack: &mut Stack<'_>,
-    field: fn(&mut Settings) -> &mut i32,
+    field: fn(&mut CjsonSettings) -> &mut i32,
     names: &[&str],
 ) -> Result<i32, Failure> {
     check_arg_count(stack, 1)?;
-    let mut settings = Settings::load(stack)?;
+    let mut settings = CjsonSettings::load(stack)?;
     take_choice(stack, 1, field(&mut settings), names)?;
     settings.store_own(stack)?;
     match *field(&mut settings) {
@@ -226,7 +226,7 @@ fn change_choice(
 
 fn encode_sparse_array(stack: &mut Stack<'_>) -> Result<i32, Failure> {
     check_arg_count(stack, 3)?;
-    let mut settings = Settings::load(stack)?;
+    let mut settings = CjsonSettings::load(stack)?;
     take_choice(stack, 1, &mut settings.sparse_convert, &["off", "on"])?;
     take_integer(stack, 2, &mut settings.sparse_ratio, 0, i32::MAX)?;
     take_integer(stack, 3, &mut settings.sparse_safe, 0, i32::MAX)?;

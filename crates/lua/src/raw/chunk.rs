@@ -34,7 +34,7 @@ pub(super) enum Uses {
 /// How a dumped function and the functions within it use globals. `libraries` are the names of globals that
 /// are libraries. If the dump is not understood, [`Uses::Assigned`].
 pub(super) fn uses(dump: &[u8], libraries: &[&str]) -> Uses {
-    let mut reader = Reader { rest: dump, libraries };
+    let mut reader = DumpReader { rest: dump, libraries };
     reader.take(HEADER_BYTES).and_then(|_| reader.function(0)).unwrap_or(Uses::Assigned)
 }
 
@@ -62,12 +62,12 @@ fn is_replaced_by_field(instruction: u32, next: Option<u32>) -> bool {
 }
 
 /// The rest of a dump. Methods return `None` if it ends too early.
-struct Reader<'a> {
+struct DumpReader<'a> {
     rest: &'a [u8],
     libraries: &'a [&'a str],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> DumpReader<'a> {
     fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(len)?;
         self.rest = rest;

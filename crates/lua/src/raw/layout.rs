@@ -70,13 +70,13 @@ struct Thread {
     status: u8,
     top: *const Value,
     base: *const Value,
-    shared: *const Shared,
+    shared: *const GlobalState,
     call: *const Call,
 }
 
 /// The part of Lua's state that all its coroutines share, up to the pointer for the memory function.
 #[repr(C)]
-struct Shared {
+struct GlobalState {
     texts: *const c_void,
     text_count: u32,
     text_slots: c_int,

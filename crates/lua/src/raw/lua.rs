@@ -43,7 +43,7 @@ pub(super) struct Lua(pub(super) *mut lua_State);
 pub(crate) struct Function(pub(super) c_int);
 
 /// The position of a function on the call stack.
-pub(super) struct Place<'a> {
+pub(super) struct CallSite<'a> {
     pub(super) is_c: bool,
     pub(super) line: c_int,
     /// Lives while the function is on the call stack.
@@ -464,7 +464,7 @@ impl Lua {
     }
 
     /// The position of the function at `level` of the call stack.
-    pub(super) fn place(&self, level: c_int) -> Option<Place<'_>> {
+    pub(super) fn place(&self, level: c_int) -> Option<CallSite<'_>> {
         // SAFETY: the structure holds integers and pointers, for which zero is a value.
         let mut record: ffi::lua_Debug = unsafe { std::mem::zeroed() };
         // SAFETY: rules above; any level is allowed.
@@ -477,7 +477,7 @@ impl Lua {
         let what = unsafe { CStr::from_ptr(record.what) };
         // SAFETY: the function on the call stack keeps its source's name, or the name is one of Lua's constants.
         let source = unsafe { CStr::from_ptr(record.source) };
-        Some(Place { is_c: what == c"C", line: record.currentline, source })
+        Some(CallSite { is_c: what == c"C", line: record.currentline, source })
     }
 }
 

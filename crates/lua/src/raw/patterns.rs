@@ -317,27 +317,27 @@ pub(super) unsafe extern "C-unwind" fn gsub(state: *mut lua_State) -> c_int {
             }
             let Some(matched) = changed.next_match(work)? else {
                 let count = changed.finish(&mut buffer, work)?;
-                return Ok((Call::Done(count), changed));
+                return Ok((GsubStep::Done(count), changed));
             };
             changed.end = buffer.len();
             work.context.replaced_bytes.set(changed.end);
             let place = (matched.start, matched.end);
             if kind == ffi::LUA_TTABLE {
                 work.push_capture(subject, 0, &matched)?;
-                return Ok((Call::Index(place), changed));
+                return Ok((GsubStep::Index(place), changed));
             }
             work.lua.push_value(REPLACEMENT);
             let count = work.push_captures(subject, work.matcher.level().max(1), &matched)?;
-            Ok((Call::Function(place, count), changed))
+            Ok((GsubStep::Function(place, count), changed))
         });
         substitution = changed;
         waits_for = match call {
-            Call::Done(count) => return count,
-            Call::Index(place) => {
+            GsubStep::Done(count) => return count,
+            GsubStep::Index(place) => {
                 lua::look_up(lua, REPLACEMENT);
                 Some(place)
             }
-            Call::Function(place, count) => {
+            GsubStep::Function(place, count) => {
                 lua.call(count, 1);
                 Some(place)
             }
@@ -362,7 +362,7 @@ fn substitute_text(lua: Lua, mut substitution: Substitution<'_>) -> c_int {
 
 /// The next step of `gsub`.
 #[derive(Clone, Copy)]
-enum Call {
+enum GsubStep {
     /// Look up the value on top, for the match at this position.
     Index((usize, usize)),
     /// Call the function with this many arguments, which are on top of it.

@@ -65,7 +65,7 @@ const KEPT_ITEMS_MAX: usize = 32;
 const KEPT_ITEM_BYTES_MAX: usize = 128;
 
 /// A Lua state and everything that belongs to it.
-pub(crate) struct State {
+pub(crate) struct LuaState {
     lua: Lua,
     /// From a box. Lua has a copy of this very pointer.
     context: NonNull<Context>,
@@ -78,7 +78,7 @@ pub(crate) struct State {
     load_globals: Option<c_int>,
 }
 
-impl Drop for State {
+impl Drop for LuaState {
     fn drop(&mut self) {
         self.context().heap.set_trusting(true);
         self.lua.close();
@@ -87,10 +87,10 @@ impl Drop for State {
     }
 }
 
-impl State {
+impl LuaState {
     /// A state for scripts with a memory limit. `install` adds the libraries to the table on top.
-    pub(crate) fn new(memory_bytes_max: usize, install: impl FnOnce(&mut Stack<'_>)) -> State {
-        State::open(memory_bytes_max, install, |_, _| None)
+    pub(crate) fn new(memory_bytes_max: usize, install: impl FnOnce(&mut Stack<'_>)) -> LuaState {
+        LuaState::open(memory_bytes_max, install, |_, _| None)
     }
 
     /// A state for functions. `install_for_loading` adds the functions that a library sees while it is
@@ -99,8 +99,8 @@ impl State {
         memory_bytes_max: usize,
         install: impl FnOnce(&mut Stack<'_>),
         install_for_loading: impl FnOnce(&mut Stack<'_>),
-    ) -> State {
-        State::open(memory_bytes_max, install, |lua, context| {
+    ) -> LuaState {
+        LuaState::open(memory_bytes_max, install, |lua, context| {
             lua.push_table(0, 1);
             install_for_loading(&mut Stack::new(&lua, context));
             lua.raw_get_field(-1, "redis");
@@ -116,11 +116,11 @@ impl State {
         memory_bytes_max: usize,
         install: impl FnOnce(&mut Stack<'_>),
         make_load_globals: impl FnOnce(Lua, &Context) -> Option<c_int>,
-    ) -> State {
+    ) -> LuaState {
         let pointer = NonNull::from(Box::leak(Box::new(Context::new(memory_bytes_max))));
-        // SAFETY: a context begins with its heap, and lives until `State` is dropped.
+        // SAFETY: a context begins with its heap, and lives until `LuaState` is dropped.
         let lua = unsafe { Lua::open(pointer.cast()) }.expect("a heap that trusts has memory");
-        // SAFETY: it lives until `State` is dropped, and is only borrowed, never changed as a whole.
+        // SAFETY: it lives until `LuaState` is dropped, and is only borrowed, never changed as a whole.
         let context = unsafe { pointer.as_ref() };
         layout::check(lua);
         open_libraries(lua);
@@ -159,7 +159,7 @@ impl State {
         assert_eq!(lua.top(), FIXED_COUNT, "nothing else stays");
         lua.reset_collector();
         context.heap.set_crowded_from_here();
-        State { lua, context: pointer, globals, keys, argv, load_globals }
+        LuaState { lua, context: pointer, globals, keys, argv, load_globals }
     }
 
     #[inline]

@@ -28,7 +28,7 @@ fn mg(ctx: &mut Ctx) -> CommandResult {
 }
 
 /// The item that was found.
-struct Found {
+struct FoundItem {
     marks: Marks,
     expiry: Expiry,
     length: usize,
@@ -38,10 +38,10 @@ struct Found {
     is_new: bool,
 }
 
-impl Found {
-    fn new(record: RecordRef<'_>, now: UnixMs) -> Result<Found, CommandError> {
+impl FoundItem {
+    fn new(record: RecordRef<'_>, now: UnixMs) -> Result<FoundItem, CommandError> {
         let value = Str::of(record.value()).ok_or(CommandError::WRONG_TYPE)?;
-        Ok(Found {
+        Ok(FoundItem {
             marks: record.marks(),
             expiry: Expiry::of(record.expiry()),
             length: value.len(),
@@ -55,12 +55,19 @@ impl Found {
 fn fetch(ctx: &mut Ctx, flags: &MetaFlags) -> CommandResult {
     let (key, now) = (ctx.args[1], ctx.store.now());
     let found = match (ctx.store.peek(key), flags.vivify) {
-        (Some(record), _) => Found::new(record, now)?,
+        (Some(record), _) => FoundItem::new(record, now)?,
         (None, Some(_)) => {
             store_string(ctx, key, b"", Expiry::Never);
             set_cas(ctx, flags);
             let marks = ctx.store.peek(key).map(RecordRef::marks).unwrap_or_default();
-            Found { marks, expiry: Expiry::Never, length: 0, idle_seconds: 0, was_read: false, is_new: true }
+            FoundItem {
+                marks,
+                expiry: Expiry::Never,
+                length: 0,
+                idle_seconds: 0,
+                was_read: false,
+                is_new: true,
+            }
         }
         (None, None) => {
             // Counted as a miss.
@@ -95,7 +102,7 @@ fn fetch(ctx: &mut Ctx, flags: &MetaFlags) -> CommandResult {
 
 /// Appends what the flags ask for, in their order, and the flags that say which client fetches a new value. Returns the
 /// item's new expiry, and whether it is this client.
-fn write_words(ctx: &mut Ctx, flags: &MetaFlags, found: &Found, reply: &mut Vec<u8>) -> (Expiry, bool) {
+fn write_words(ctx: &mut Ctx, flags: &MetaFlags, found: &FoundItem, reply: &mut Vec<u8>) -> (Expiry, bool) {
     let (key, now) = (ctx.args[1], ctx.store.now());
     let mut expiry = found.expiry;
     let mut won = false;

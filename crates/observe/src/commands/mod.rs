@@ -8,7 +8,7 @@ mod memory;
 mod monitor;
 mod slowlog;
 
-pub use info::{Value, figures};
+pub use info::{InfoValue, figures};
 
 /// The commands of this crate.
 pub const ENTRIES: &[Entry] =

@@ -43,22 +43,22 @@ pub struct Target {
 }
 
 /// A connection to a target.
-trait Stream: Read + Write {}
+trait TargetStream: Read + Write {}
 
-impl<S: Read + Write> Stream for S {}
+impl<S: Read + Write> TargetStream for S {}
 
 /// A key to be moved.
 #[derive(Debug)]
 pub(crate) struct Parcel {
     pub(crate) key: Box<[u8]>,
     /// The value when it was last read. `None`: the key no longer exists, and has to be deleted at the target.
-    pub(crate) content: Option<Content>,
+    pub(crate) content: Option<DumpedValue>,
     pub(crate) state: ParcelState,
 }
 
 /// A value and its expiry.
 #[derive(Debug)]
-pub(crate) struct Content {
+pub(crate) struct DumpedValue {
     /// The value as in `DUMP`.
     pub(crate) payload: Vec<u8>,
     pub(crate) expiry_ms: Option<i64>,
@@ -164,12 +164,12 @@ impl Migration {
     }
 
     /// Writes the requests of `preamble`, then those of all parcels that have to be sent.
-    fn write_all(&self, preamble: &[Vec<Vec<u8>>], stream: &mut dyn Stream) -> io::Result<()> {
+    fn write_all(&self, preamble: &[Vec<Vec<u8>>], stream: &mut dyn TargetStream) -> io::Result<()> {
         let mut out = Vec::new();
         preamble.iter().for_each(|request| resp::encode_request(request, &mut out));
         for parcel in self.parcels.iter().filter(|parcel| parcel.state == ParcelState::Here) {
             match &parcel.content {
-                Some(Content { payload, ttl_ms, .. }) => {
+                Some(DumpedValue { payload, ttl_ms, .. }) => {
                     let ttl = ttl_ms.to_string();
                     let mut request: Vec<&[u8]> = vec![b"RESTORE", &parcel.key, ttl.as_bytes(), payload];
                     if self.replace || self.rounds > 1 {
@@ -190,7 +190,7 @@ impl Migration {
 }
 
 impl Target {
-    fn connect(&self) -> io::Result<Box<dyn Stream>> {
+    fn connect(&self) -> io::Result<Box<dyn TargetStream>> {
         let mut tcp = self.connect_tcp()?;
         let Some(config) = &self.tls else { return Ok(Box::new(tcp)) };
         // The address stands for a name: TLS sends no server name and checks none.
@@ -232,7 +232,7 @@ impl Target {
 
 /// Reads the replies of a target.
 struct Replies<'s> {
-    stream: &'s mut dyn Stream,
+    stream: &'s mut dyn TargetStream,
     received: Vec<u8>,
     /// How many bytes at the front have been parsed.
     read: usize,

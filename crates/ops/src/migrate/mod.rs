@@ -32,7 +32,7 @@ use engine::{
 pub use delivery::{CONNECTING, Migration, Migrations, Returned, Target};
 pub use door::Door;
 
-use crate::migrate::delivery::{Content, Parcel, ParcelState};
+use crate::migrate::delivery::{DumpedValue, Parcel, ParcelState};
 
 /// A call of one of these commands.
 type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
@@ -106,15 +106,15 @@ const KEEP_CHANGING: CommandError =
     CommandError::fixed("TRYAGAIN The keys change faster than they can be sent, and were not deleted");
 
 /// The parsed arguments of a call.
-struct Call<'a> {
+struct MigrateOptions<'a> {
     target: Target,
     keys: Vec<&'a [u8]>,
     copy: bool,
     replace: bool,
 }
 
-impl<'a> Call<'a> {
-    fn parse(args: &[&'a [u8]]) -> Result<Call<'a>, CommandError> {
+impl<'a> MigrateOptions<'a> {
+    fn parse(args: &[&'a [u8]]) -> Result<MigrateOptions<'a>, CommandError> {
         let [_, host, port, key, db, timeout, ref options @ ..] = *args else {
             unreachable!("the arity says so")
         };
@@ -154,19 +154,19 @@ impl<'a> Call<'a> {
             credentials,
             tls: None,
         };
-        Ok(Call { target, keys, copy, replace })
+        Ok(MigrateOptions { target, keys, copy, replace })
     }
 }
 
 fn migrate(ctx: &mut Ctx) -> CommandResult {
-    let call = Call::parse(ctx.args)?;
+    let call = MigrateOptions::parse(ctx.args)?;
     match ctx.host.take_migration() {
         None => begin(ctx, call),
         Some(migration) => go_on(ctx, call, *migration),
     }
 }
 
-fn begin(ctx: &mut Ctx, call: Call) -> CommandResult {
+fn begin(ctx: &mut Ctx, call: MigrateOptions) -> CommandResult {
     let mut parcels: Vec<Parcel> = Vec::new();
     for key in &call.keys {
         let content = content(ctx, key);
@@ -182,12 +182,12 @@ fn begin(ctx: &mut Ctx, call: Call) -> CommandResult {
 }
 
 /// The current value of `key`.
-fn content(ctx: &mut Ctx, key: &[u8]) -> Option<Content> {
+fn content(ctx: &mut Ctx, key: &[u8]) -> Option<DumpedValue> {
     let (compresses, now_ms) = (ctx.store.config().rdb_compression, ctx.store.now());
     let payload = payload(ctx.store.read(key)?, compresses);
     let expiry_ms = ctx.store.expiry(key);
     let ttl_ms = expiry_ms.map_or(0, |expiry_ms| (expiry_ms - now_ms).max(1));
-    Some(Content { payload, expiry_ms, ttl_ms })
+    Some(DumpedValue { payload, expiry_ms, ttl_ms })
 }
 
 /// Sends a round. The command runs again after it.
@@ -199,7 +199,7 @@ fn send(ctx: &mut Ctx, target: Target, migration: Migration) -> CommandResult {
 }
 
 /// Continues after a round.
-fn go_on(ctx: &mut Ctx, call: Call, mut migration: Migration) -> CommandResult {
+fn go_on(ctx: &mut Ctx, call: MigrateOptions, mut migration: Migration) -> CommandResult {
     let has_failed = migration.failure.is_some();
     if !call.copy {
         let mut unchanged = Vec::new();
@@ -233,7 +233,7 @@ fn go_on(ctx: &mut Ctx, call: Call, mut migration: Migration) -> CommandResult {
 }
 
 /// Whether a key is unchanged. Its remaining time to live does not matter.
-fn is_same(now: &Option<Content>, then: &Option<Content>) -> bool {
+fn is_same(now: &Option<DumpedValue>, then: &Option<DumpedValue>) -> bool {
     match (now, then) {
         (Some(now), Some(then)) => now.payload == then.payload && now.expiry_ms == then.expiry_ms,
         (None, None) => true,

@@ -86,7 +86,7 @@ impl Wish {
 
 /// The source of the data.
 #[derive(Debug)]
-pub enum Source {
+pub enum DataSource {
     /// There is nothing.
     Nothing,
     /// The snapshot.
@@ -101,7 +101,7 @@ pub enum Source {
 #[derive(Debug)]
 pub struct Choice {
     /// The files to load.
-    pub source: Source,
+    pub source: DataSource,
     /// The state of the append-only file that snapshots supersede from this start, unless the loaded snapshot
     /// names it itself.
     pub superseded: Option<String>,
@@ -127,10 +127,10 @@ impl Choice {
     pub fn at_start(names: &Names, wish: &Wish) -> Result<Choice, Error> {
         let path = names.path(&names.name_to_load());
         let snapshot = names.disk().has(&path).then_some(path);
-        let source = if snapshot.is_some() { Source::Snapshot } else { Source::Nothing };
+        let source = if snapshot.is_some() { DataSource::Snapshot } else { DataSource::Nothing };
         let ever = superseded_before(names);
         if names.disk().has(&wish.journal(names)) && !leaves_journal(names, wish)? {
-            return Ok(Choice { source: Source::Journal, superseded: ever });
+            return Ok(Choice { source: DataSource::Journal, superseded: ever });
         }
         let files = match Files::find(wish, names) {
             Err(error) if wish.wanted == Wanted::No => {
@@ -169,12 +169,12 @@ impl Choice {
                 files.name()
             )));
         }
-        Ok(Choice { source: Source::AppendOnly(files), superseded })
+        Ok(Choice { source: DataSource::AppendOnly(files), superseded })
     }
 
     /// Whether there is anything to load.
     pub fn has_data(&self) -> bool {
-        !matches!(self.source, Source::Nothing)
+        !matches!(self.source, DataSource::Nothing)
     }
 }
 

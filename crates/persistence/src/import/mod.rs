@@ -9,6 +9,6 @@ mod choice;
 mod files;
 mod replay;
 
-pub use choice::{Choice, Source, Wanted, Wish};
+pub use choice::{Choice, DataSource, Wanted, Wish};
 pub use files::Files;
 pub use replay::Import;

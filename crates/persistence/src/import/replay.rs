@@ -11,7 +11,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use crate::import::aof::{Reader, Record};
+use crate::import::aof::{FileCommand, Reader};
 use engine::{Command, CommandId, Located, OwnedArgs, Table};
 use proactor::{Disk, DiskReader};
 use shard::Placement;
@@ -20,7 +20,7 @@ use super::files::{Files, shown};
 use crate::error::Error;
 use crate::load::{Counted, Extras, Load, Loaded, Others, Target, on_heap_to_serve};
 use crate::role::{Role, Roles};
-use crate::runner::{Runner, Stage, selected, shown_name};
+use crate::runner::{LoadStage, Runner, selected, shown_name};
 
 /// The number of commands after which memory and the request to stop are checked.
 const RUN_MAX: u64 = 4096;
@@ -68,7 +68,7 @@ impl Load<'_> {
             commands_from = read.map_err(error)?;
         }
         if !self.is_stopped() {
-            let stage = Stage::new(&target);
+            let stage = LoadStage::new(&target);
             let replay = || Replay::new(import, &stage, &mut *others.extras).read_all(commands_from);
             on_heap_to_serve(replay)?;
         }
@@ -100,7 +100,7 @@ struct Multi {
 /// Runs commands.
 struct Replay<'a> {
     import: &'a Import<'a>,
-    stage: &'a Stage<'a>,
+    stage: &'a LoadStage<'a>,
     extras: &'a mut dyn Extras,
 }
 
@@ -116,7 +116,7 @@ struct Running<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(import: &'a Import<'a>, stage: &'a Stage<'a>, extras: &'a mut dyn Extras) -> Self {
+    fn new(import: &'a Import<'a>, stage: &'a LoadStage<'a>, extras: &'a mut dyn Extras) -> Self {
         assert_eq!(import.roles.len(), import.table.all().len(), "each command has a role");
         Replay { import, stage, extras }
     }
@@ -142,7 +142,7 @@ impl<'a> Replay<'a> {
 
     /// Runs the commands of a file from `from` on.
     fn read(&mut self, path: &Path, (from, length): (u64, u64), is_last: bool) -> Result<(), Error> {
-        let Stage { target, .. } = *self.stage;
+        let LoadStage { target, .. } = *self.stage;
         let load = target.load;
         let mut file = open(load.names.disk(), path)?;
         file.go_to(from)
@@ -150,7 +150,7 @@ impl<'a> Replay<'a> {
         // Commands that Redis appends during the load are not part of the files that were found.
         let file = Counted::new(file, target).take(length - from);
         let mut reader = Reader::new(file, from, self.import.argument_bytes_max);
-        let mut record = Record::default();
+        let mut record = FileCommand::default();
         let mut running = Running {
             runner: Runner::new(self.stage, self.import.table, |_| true),
             db: 0,
@@ -213,7 +213,7 @@ impl<'a> Replay<'a> {
 
 impl Running<'_> {
     /// Handles a command: runs it, or keeps it for the end of its transaction.
-    fn take(&mut self, record: &Record, extras: &mut dyn Extras) -> Result<(), Error> {
+    fn take(&mut self, record: &FileCommand, extras: &mut dyn Extras) -> Result<(), Error> {
         let args: smallvec::SmallVec<[&[u8]; 16]> = record.args().collect();
         let offset = record.offset;
         let id = match self.import.table.resolve(&args) {

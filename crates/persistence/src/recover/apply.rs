@@ -2,7 +2,7 @@
 
 use engine::{Located, Table};
 
-use super::deal::{Dealt, Step, group_of};
+use super::deal::{Dealt, DealtCommand, group_of};
 use crate::error::Error;
 use crate::load::Extras;
 use crate::runner::Runner;
@@ -25,10 +25,10 @@ impl Applier<'_> {
         let list = &dealt.lists[self.group];
         let step_at = |index: usize| list.get(index).map(|place| &dealt.steps[*place as usize]);
         for (index, place) in list.iter().enumerate() {
-            if let Some(Step { db, key: Some((_, located)), .. }) = step_at(index + PLACE_AHEAD) {
+            if let Some(DealtCommand { db, key: Some((_, located)), .. }) = step_at(index + PLACE_AHEAD) {
                 self.runner.prefetch_place(*db, *located);
             }
-            if let Some(Step { db, key: Some((_, located)), .. }) = step_at(index + RECORD_AHEAD) {
+            if let Some(DealtCommand { db, key: Some((_, located)), .. }) = step_at(index + RECORD_AHEAD) {
                 self.runner.prefetch_record(*db, *located);
             }
             let step = &dealt.steps[*place as usize];
@@ -43,7 +43,7 @@ impl Applier<'_> {
         Ok(())
     }
 
-    fn run(&mut self, dealt: &Dealt, step: &Step) -> Result<(), Error> {
+    fn run(&mut self, dealt: &Dealt, step: &DealtCommand) -> Result<(), Error> {
         let words = dealt.words(step);
         let located = step.key.map(|(index, located)| Located::new(words[index], located));
         let command = self.table.get(step.command);
@@ -54,7 +54,12 @@ impl Applier<'_> {
 
     /// Runs a step that needs shards of several groups: the last group to arrive gets all of them and runs
     /// it.
-    fn meet(&mut self, dealt: &Dealt, step: &Step, has_failed: &dyn Fn() -> bool) -> Result<(), Error> {
+    fn meet(
+        &mut self,
+        dealt: &Dealt,
+        step: &DealtCommand,
+        has_failed: &dyn Fn() -> bool,
+    ) -> Result<(), Error> {
         let meeting = step.meeting.as_ref().expect("several groups need it");
         let (own, group_count) = (self.group, self.group_count);
         let is_own = move |id| group_of(id, group_count) == own;

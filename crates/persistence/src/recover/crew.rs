@@ -29,7 +29,7 @@ use super::deal::{Batch, Dealer, Dealt, group_of};
 use super::{Input, UNDER_WAY_MAX};
 use crate::error::Error;
 use crate::load::{Extras, on_heap_to_serve};
-use crate::runner::{Runner, Stage};
+use crate::runner::{LoadStage, Runner};
 
 /// After a batch larger than this, nothing is read until it has been applied.
 const LARGE_BYTES: usize = 4 * 1024 * 1024;
@@ -105,13 +105,13 @@ impl Meeting {
 
 /// The state that the caller and the workers share.
 struct Crew {
-    state: Mutex<State>,
+    state: Mutex<CrewState>,
     changed: Condvar,
     /// Whether all work is over.
     is_over: AtomicBool,
 }
 
-struct State {
+struct CrewState {
     /// Batches that have not been dealt, with their numbers.
     raw: VecDeque<(u64, Batch)>,
     /// The batches from number `first` on that have been dealt.
@@ -127,14 +127,14 @@ struct State {
     error: Option<Error>,
 }
 
-impl State {
+impl CrewState {
     fn next(&self) -> u64 {
         self.first + self.dealt.len() as u64
     }
 }
 
 /// The next work of a worker.
-enum Work {
+enum CrewWork {
     Deal(u64, Batch),
     Apply(Arc<Dealt>),
 }
@@ -146,7 +146,7 @@ pub(super) fn apply_with(
     extras: &mut dyn Extras,
 ) -> Result<Option<u32>, Error> {
     let crew = Crew {
-        state: Mutex::new(State {
+        state: Mutex::new(CrewState {
             raw: VecDeque::new(),
             dealt: VecDeque::new(),
             first: 0,
@@ -254,21 +254,21 @@ impl Crew {
         }
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait<'a>(&self, state: MutexGuard<'a, CrewState>) -> MutexGuard<'a, CrewState> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Deals and applies batches, to the end.
-    fn work(&self, applier: &mut Applier<'_>, dealer: &Dealer<'_>, stage: &Stage<'_>) {
+    fn work(&self, applier: &mut Applier<'_>, dealer: &Dealer<'_>, stage: &LoadStage<'_>) {
         let has_failed = || self.is_over();
         while let Some(work) = self.next_work(applier.group) {
             let done = match work {
-                Work::Deal(number, batch) => dealer.deal(batch).map(|dealt| {
+                CrewWork::Deal(number, batch) => dealer.deal(batch).map(|dealt| {
                     let mut state = lock(&self.state);
                     let place = (number - state.first) as usize;
                     state.dealt[place] = Some(Arc::new(dealt));
                 }),
-                Work::Apply(dealt) => applier.apply(&dealt, &has_failed).map(|()| {
+                CrewWork::Apply(dealt) => applier.apply(&dealt, &has_failed).map(|()| {
                     applier.runner.settle(stage);
                     let key_count = applier.runner.key_count();
                     let mut state = lock(&self.state);
@@ -286,7 +286,7 @@ impl Crew {
         }
     }
 
-    fn next_work(&self, group: usize) -> Option<Work> {
+    fn next_work(&self, group: usize) -> Option<CrewWork> {
         let mut state = lock(&self.state);
         loop {
             if self.is_over() {
@@ -295,10 +295,10 @@ impl Crew {
             let number = state.applied[group];
             assert!(number >= state.first, "a batch goes when all have applied it");
             if let Some(Some(dealt)) = state.dealt.get((number - state.first) as usize) {
-                return Some(Work::Apply(Arc::clone(dealt)));
+                return Some(CrewWork::Apply(Arc::clone(dealt)));
             }
             if let Some((number, batch)) = state.raw.pop_front() {
-                return Some(Work::Deal(number, batch));
+                return Some(CrewWork::Deal(number, batch));
             }
             if state.is_ended && number == state.next() {
                 return None;

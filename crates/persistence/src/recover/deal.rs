@@ -1,6 +1,6 @@
 //! Parses the commands of slices, and deals them out to groups of shards.
 //!
-//! Commands are not copied: a [`Step`] has the positions of its words in the payload of its slice.
+//! Commands are not copied: a [`DealtCommand`] has the positions of its words in the payload of its slice.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Batch {
 }
 
 /// A command to run.
-pub(super) struct Step {
+pub(super) struct DealtCommand {
     pub(super) command: CommandId,
     pub(super) db: u32,
     /// The word that is its only key, if it has just one, and where that key is.
@@ -89,7 +89,7 @@ impl Failure {
 /// A dealt batch.
 pub(super) struct Dealt {
     batch: Batch,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<DealtCommand>,
     /// The positions of the steps' words in their slices.
     words: Vec<Range<usize>>,
     /// For each group the indexes of its steps.
@@ -112,19 +112,19 @@ impl Dealt {
         Ok(())
     }
 
-    pub(super) fn words(&self, step: &Step) -> Words<'_> {
+    pub(super) fn words(&self, step: &DealtCommand) -> Words<'_> {
         let payload = &self.batch.slices[step.slice as usize].slice.payload;
         self.words[step.words.clone()].iter().map(|word| &payload[word.clone()]).collect()
     }
 
     /// The original time of a step, in milliseconds since 1970.
-    pub(super) fn unix_ms(&self, step: &Step) -> u64 {
+    pub(super) fn unix_ms(&self, step: &DealtCommand) -> u64 {
         self.batch.slices[step.slice as usize].unix_ms
     }
 
     /// The error of a step that cannot be run.
     #[cold]
-    pub(super) fn error(&self, step: &Step, why: String) -> Error {
+    pub(super) fn error(&self, step: &DealtCommand, why: String) -> Error {
         let found = &self.batch.slices[step.slice as usize];
         let command = Some(shown_name(&self.words(step)));
         Failure { command, position: found.slice.position + step.offset as u64, why }.error(found)
@@ -211,7 +211,7 @@ impl Dealer<'_> {
             }
             if keeps {
                 let Some(db) = db else { return Err(broken("no database is selected")) };
-                let step = Step {
+                let step = DealtCommand {
                     command: command.id,
                     db,
                     key: None,
@@ -244,8 +244,8 @@ impl Dealer<'_> {
         &self,
         command: &Command,
         words: &[&[u8]],
-        mut step: Step,
-        steps: &mut Vec<Step>,
+        mut step: DealtCommand,
+        steps: &mut Vec<DealtCommand>,
         lists: &mut [Vec<u32>],
         libraries: &mut Vec<u32>,
     ) {

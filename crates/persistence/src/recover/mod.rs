@@ -32,7 +32,7 @@ use engine::Table;
 use crate::error::Error;
 use crate::load::{Extras, Load, Loaded, Others, Target, on_heap_to_serve};
 use crate::role::{Role, Roles};
-use crate::runner::{Runner, Stage};
+use crate::runner::{LoadStage, Runner};
 use apply::{Applier, change_libraries};
 use deal::{Batch, Dealer, Failure};
 
@@ -99,7 +99,7 @@ impl Load<'_> {
         }
         let (superseded_aof, mut stream_db) = (others.superseded_aof.take(), others.stream_db);
         self.progress.begin_file(recovery.slice_bytes);
-        let stage = Stage::new(&target);
+        let stage = LoadStage::new(&target);
         stage.exchange();
         if !self.is_stopped() {
             let input = Input::new(recovery, &stage, slices);
@@ -122,7 +122,7 @@ impl Load<'_> {
 /// Slices as they arrive. Each is checked to continue the one before.
 struct Input<'a> {
     recovery: &'a Recovery<'a>,
-    stage: &'a Stage<'a>,
+    stage: &'a LoadStage<'a>,
     source: &'a mut Source<'a>,
     /// The number of the last slice.
     slice: u64,
@@ -132,7 +132,7 @@ struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    fn new(recovery: &'a Recovery<'a>, stage: &'a Stage<'a>, source: &'a mut Source<'a>) -> Input<'a> {
+    fn new(recovery: &'a Recovery<'a>, stage: &'a LoadStage<'a>, source: &'a mut Source<'a>) -> Input<'a> {
         let Recovery { slice, position, .. } = *recovery;
         Input { recovery, stage, source, slice, position, is_ended: false }
     }

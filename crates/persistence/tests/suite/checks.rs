@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use persistence::aof::{Manifest, Reader, Record, Why};
+use persistence::aof::{FileCommand, Manifest, Reader, Why};
 
 /// The longest argument that readers accept in these checks.
 const ARGUMENT_BYTES_MAX: u64 = 1000;
@@ -22,7 +22,7 @@ type Placed = (u64, Vec<Vec<u8>>);
 
 /// The commands with their places, and how it ends: the place of a torn end, or of an error.
 fn commands(source: impl Read) -> (Vec<Placed>, Option<(u64, String)>) {
-    let (mut reader, mut record) = (Reader::new(source, 0, ARGUMENT_BYTES_MAX), Record::default());
+    let (mut reader, mut record) = (Reader::new(source, 0, ARGUMENT_BYTES_MAX), FileCommand::default());
     let mut found = Vec::new();
     loop {
         match reader.next(&mut record) {

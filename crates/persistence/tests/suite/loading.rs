@@ -11,8 +11,8 @@ use engine::{Command, Entry, Rule, Run, Table};
 use keyspace::queue::Known;
 use keyspace::{Config, Dbs};
 use persistence::{
-    Choice, Content, Error, Extras, Files, Import, Load, Loaded, Names, Progress, Purpose, Role, STATE_AUX,
-    Settings, Snapshots, Source, Tuning, Usage, Wanted, Wish,
+    Choice, DataSource, Error, Extras, Files, Import, Load, Loaded, Names, Progress, Purpose, Role,
+    STATE_AUX, Settings, SnapshotContent, Snapshots, Tuning, Usage, Wanted, Wish,
 };
 use proactor::{Clock, Disk, Open, SimConfig, SimDisk, SimNet};
 use rdb::{Encoder, Style};
@@ -169,7 +169,7 @@ impl World {
 
     fn files(&self) -> Files {
         match self.choose(Wanted::Yes).map(|choice| choice.source) {
-            Ok(Source::AppendOnly(files)) => files,
+            Ok(DataSource::AppendOnly(files)) => files,
             _ => panic!("there is an append-only file"),
         }
     }
@@ -204,7 +204,7 @@ impl World {
         };
         let mut beside = Encoder::of_chunks(STYLE);
         about(&mut beside);
-        let content = Content {
+        let content = SnapshotContent {
             shards: dbs.iter().enumerate().map(|(shard, dbs)| (shard as u16 % 2, dbs)).collect(),
             thread_count: 2,
             usage: Usage { is_idle_wanted: false, lfu: None, now: 0 },
@@ -434,7 +434,7 @@ fn what_is_due_in_a_snapshot_may_get_more_time_from_a_command() {
 fn the_newer_of_the_two_counts() {
     let world = World::simulated();
     let source = |wanted| world.choose(wanted).map(|choice| choice.source);
-    assert!(matches!(source(Wanted::Ask), Ok(Source::Nothing)));
+    assert!(matches!(source(Wanted::Ask), Ok(DataSource::Nothing)));
     assert!(
         source(Wanted::Yes)
             .expect_err("it is elsewhere")
@@ -445,9 +445,9 @@ fn the_newer_of_the_two_counts() {
     assert!(
         source(Wanted::Ask).expect_err("nobody decided").to_string().contains("--import-aof yes loads it")
     );
-    assert!(matches!(source(Wanted::No), Ok(Source::Nothing)));
+    assert!(matches!(source(Wanted::No), Ok(DataSource::Nothing)));
     let choice = world.choose(Wanted::Yes).expect("it was decided");
-    assert!(choice.has_data() && matches!(choice.source, Source::AppendOnly(_)));
+    assert!(choice.has_data() && matches!(choice.source, DataSource::AppendOnly(_)));
     // A snapshot that says that it supersedes the file.
     let state = choice.superseded.expect("it has a state");
     for has_own_format in [false, true] {
@@ -455,7 +455,7 @@ fn the_newer_of_the_two_counts() {
             about.aux(STATE_AUX, state.as_bytes()).expect("memory takes all");
         });
         for wanted in [Wanted::Ask, Wanted::Yes, Wanted::No] {
-            assert!(matches!(source(wanted), Ok(Source::Snapshot)), "{wanted:?}");
+            assert!(matches!(source(wanted), Ok(DataSource::Snapshot)), "{wanted:?}");
         }
     }
     world.write("appendonly.aof", &commands_of(&["SET a 1", "SET b 1"]));

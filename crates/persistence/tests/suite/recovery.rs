@@ -13,8 +13,8 @@ use effectlog::Slice;
 use engine::{Client, Command, Entry, Local, OwnedEffect, Rule, Run, Shards, Store, Table, Tx};
 use keyspace::{Config, Dbs};
 use persistence::{
-    Content, Extras, FoundSlice, Load, Loaded, Names, Progress, Purpose, Recovery, Role, Scribe, Settings,
-    Snapshots, Tuning, Usage, WriterStep,
+    Extras, FoundSlice, Load, Loaded, Names, Progress, Purpose, Recovery, Role, Scribe, Settings,
+    SnapshotContent, Snapshots, Tuning, Usage, WriterStep,
 };
 use proactor::{Clock, Disk, Open, SimConfig, SimDisk, SimNet};
 use rdb::{Encoder, Style};
@@ -296,8 +296,8 @@ impl World {
 }
 
 /// The content to save for these databases.
-fn content(dbs: &[Dbs]) -> Content<'_> {
-    Content {
+fn content(dbs: &[Dbs]) -> SnapshotContent<'_> {
+    SnapshotContent {
         shards: dbs.iter().enumerate().map(|(shard, dbs)| (shard as u16 % 2, dbs)).collect(),
         thread_count: 2,
         usage: Usage { is_idle_wanted: false, lfu: None, now: 0 },

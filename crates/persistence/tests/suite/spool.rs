@@ -10,7 +10,7 @@ use ds::hashing::Seed;
 use engine::{Client, Command, Local};
 use keyspace::{Config, Dbs};
 use persistence::{
-    Content, Extras, Load, Names, Progress, Purpose, Saving, Scribe, Settings, Snapshots, Spool,
+    Extras, Load, Names, Progress, Purpose, Saving, Scribe, Settings, SnapshotContent, Snapshots, Spool,
     SpoolProgress, SpoolState, Tuning, Usage, Writer, WriterStep,
 };
 use proactor::{Clock, Disk, Fault, Open, SimConfig, SimDisk, SimNet};
@@ -101,7 +101,7 @@ impl World {
             let ids: Vec<_> = hold.shards().ids().collect();
             let mut about = Encoder::of_chunks(STYLE);
             about.aux("something", b"else").expect("memory takes all");
-            let content = Content {
+            let content = SnapshotContent {
                 shards: ids.iter().map(|id| (0, &hold.shard(*id).dbs)).collect(),
                 thread_count: 1,
                 usage: Usage { is_idle_wanted: false, lfu: None, now: 0 },

@@ -12,33 +12,33 @@ use super::directory_of;
 use crate::Entropy;
 
 #[derive(Clone, Debug)]
-enum Change {
+enum NameChange {
     Create { path: PathBuf, file: usize },
     Rename { from: PathBuf, to: PathBuf, file: usize },
     Remove { path: PathBuf },
 }
 
-impl Change {
+impl NameChange {
     fn directory(&self) -> &Path {
         match self {
-            Change::Create { path, .. } | Change::Remove { path } | Change::Rename { to: path, .. } => {
-                directory_of(path)
-            }
+            NameChange::Create { path, .. }
+            | NameChange::Remove { path }
+            | NameChange::Rename { to: path, .. } => directory_of(path),
         }
     }
 
     fn make(self, names: &mut BTreeMap<PathBuf, usize>) {
         match self {
-            Change::Create { path, file } => {
+            NameChange::Create { path, file } => {
                 names.insert(path, file);
             }
-            Change::Rename { from, to, file } => {
+            NameChange::Rename { from, to, file } => {
                 if names.get(&from) == Some(&file) {
                     names.remove(&from);
                 }
                 names.insert(to, file);
             }
-            Change::Remove { path } => {
+            NameChange::Remove { path } => {
                 names.remove(&path);
             }
         }
@@ -51,7 +51,7 @@ pub(super) struct Names {
     seen: BTreeMap<PathBuf, usize>,
     durable: BTreeMap<PathBuf, usize>,
     /// Changes that are not durable, in order.
-    unsynced: Vec<Change>,
+    unsynced: Vec<NameChange>,
 }
 
 impl Names {
@@ -69,23 +69,23 @@ impl Names {
         inside.filter_map(|path| path.file_name()).map(OsString::from).collect()
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, change: NameChange) {
         change.clone().make(&mut self.seen);
         self.unsynced.push(change);
     }
 
     pub(super) fn create(&mut self, path: &Path, file: usize) {
-        self.change(Change::Create { path: path.to_owned(), file });
+        self.change(NameChange::Create { path: path.to_owned(), file });
     }
 
     /// Renames a file. The file at `from` must exist.
     pub(super) fn rename(&mut self, from: &Path, to: &Path) {
         let file = self.seen[from];
-        self.change(Change::Rename { from: from.to_owned(), to: to.to_owned(), file });
+        self.change(NameChange::Rename { from: from.to_owned(), to: to.to_owned(), file });
     }
 
     pub(super) fn remove(&mut self, path: &Path) {
-        self.change(Change::Remove { path: path.to_owned() });
+        self.change(NameChange::Remove { path: path.to_owned() });
     }
 
     /// Makes all changes in a directory durable.
@@ -99,7 +99,7 @@ impl Names {
     }
 
     /// Changes in a directory for which `is_made` is true become durable. The others are forgotten.
-    fn settle(&mut self, directory: &Path, mut is_made: impl FnMut(&Change) -> bool) {
+    fn settle(&mut self, directory: &Path, mut is_made: impl FnMut(&NameChange) -> bool) {
         let changes = std::mem::take(&mut self.unsynced);
         for change in changes {
             if change.directory() != directory {

@@ -75,7 +75,7 @@ impl Default for DiskFaults {
 
 /// A simulated disk; clones are the same disk.
 #[derive(Clone)]
-pub struct SimDisk(Arc<Mutex<State>>);
+pub struct SimDisk(Arc<Mutex<DiskState>>);
 
 impl fmt::Debug for SimDisk {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,7 +87,7 @@ impl fmt::Debug for SimDisk {
 /// Returns true if the operation returns no sooner.
 type OnOperation = Arc<dyn Fn(Option<u64>) -> bool + Send + Sync>;
 
-struct State {
+struct DiskState {
     now_ns: Arc<AtomicU64>,
     entropy: Entropy,
     faults: DiskFaults,
@@ -153,7 +153,7 @@ impl SimDisk {
 
     /// An empty disk with this clock.
     pub(crate) fn at(now_ns: Arc<AtomicU64>, seed: u64) -> SimDisk {
-        SimDisk(Arc::new(Mutex::new(State {
+        SimDisk(Arc::new(Mutex::new(DiskState {
             now_ns,
             entropy: Entropy::from_seed(seed),
             faults: DiskFaults::default(),
@@ -174,7 +174,7 @@ impl SimDisk {
         Disk::simulated(self.clone())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -248,7 +248,7 @@ impl SimDisk {
     fn lose_power(&self) {
         let mut state = self.state();
         state.has_power = false;
-        let State { names, files, entropy, .. } = &mut *state;
+        let DiskState { names, files, entropy, .. } = &mut *state;
         names.crash(entropy);
         files.iter_mut().for_each(|file| file.crash(entropy));
         let named: Vec<usize> = names.files().collect();
@@ -360,7 +360,7 @@ impl SimDisk {
     pub(super) fn sync_directory(&self, path: &Path) -> io::Result<()> {
         let fault = self.begin(Operation::Sync)?;
         let mut state = self.state();
-        let State { names, entropy, .. } = &mut *state;
+        let DiskState { names, entropy, .. } = &mut *state;
         if fault == Some(Fault::SyncError) {
             names.fail_to_sync(path, entropy);
             return Err(broken());
@@ -381,7 +381,7 @@ impl SimDisk {
     }
 }
 
-impl State {
+impl DiskState {
     /// The fault of this operation, if any. Planned faults have priority.
     fn fault_of(&mut self, operation: Operation) -> Option<Fault> {
         let mut hit = None;
@@ -449,7 +449,7 @@ pub(super) struct SimFile {
 
 impl SimFile {
     /// The disk, unless it has crashed since the file was opened.
-    fn state(&self) -> io::Result<MutexGuard<'_, State>> {
+    fn state(&self) -> io::Result<MutexGuard<'_, DiskState>> {
         let state = self.disk.state();
         if state.life == self.life { Ok(state) } else { Err(closed()) }
     }
@@ -495,13 +495,13 @@ impl SimFile {
         if count == 0 && !bytes.is_empty() {
             return Err(no_room());
         }
-        let State { files, entropy, .. } = &mut *state;
+        let DiskState { files, entropy, .. } = &mut *state;
         files[self.number].write(offset, &bytes[..count], entropy);
         if operation == Operation::DurableWrite {
             drop(state);
             self.disk.pass();
             let mut state = self.state()?;
-            let State { files, entropy, .. } = &mut *state;
+            let DiskState { files, entropy, .. } = &mut *state;
             if fault == Some(Fault::SyncError) {
                 files[self.number].fail_to_sync(entropy);
                 return Err(broken());
@@ -514,7 +514,7 @@ impl SimFile {
     pub(super) fn sync(&self) -> io::Result<()> {
         let fault = self.disk.begin(Operation::Sync)?;
         let mut state = self.state()?;
-        let State { files, entropy, .. } = &mut *state;
+        let DiskState { files, entropy, .. } = &mut *state;
         if fault == Some(Fault::SyncError) {
             files[self.number].fail_to_sync(entropy);
             return Err(broken());

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::net::Read;
 use super::{Endpoint, SimNet};
-use crate::connection::{Connection, State};
+use crate::connection::{Connection, ConnectionState};
 use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
 use crate::idle::IdlePolicy;
@@ -233,14 +233,14 @@ impl SimDriver {
 
     fn finish_closing(&mut self, slot: u32) {
         let Some(connection) = self.connections.occupant(slot) else { return };
-        if connection.state == State::Open {
+        if connection.state == ConnectionState::Open {
             return;
         }
         if connection.owes_goodbye() {
             self.connections.mark_dirty(slot);
         } else if connection.has_flushed() {
             connection.link.finish();
-            connection.state = State::Draining;
+            connection.state = ConnectionState::Draining;
         }
         if self.connections.occupant(slot).is_some_and(|connection| connection.is_over()) {
             self.drop_output(slot);

@@ -50,7 +50,7 @@ pub enum SimStep {
 /// A simulated world, from the view of one of its machines. Clones share it. Clients are on no machine.
 #[derive(Clone)]
 pub struct SimNet {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<NetState>>,
     machine: usize,
 }
 
@@ -62,7 +62,7 @@ impl std::fmt::Debug for SimNet {
 }
 
 #[derive(Debug)]
-struct State {
+struct NetState {
     now_ns: Arc<AtomicU64>,
     clock: Clock,
     entropy: Entropy,
@@ -186,7 +186,7 @@ impl SimNet {
     /// A world in which everything follows from `seed`.
     pub fn new(seed: u64, config: SimConfig) -> SimNet {
         let now_ns = Arc::new(AtomicU64::new(0));
-        let state = State {
+        let state = NetState {
             clock: Clock::simulated(Arc::clone(&now_ns)),
             now_ns,
             entropy: Entropy::from_seed(seed),
@@ -209,7 +209,7 @@ impl SimNet {
         SimNet { state: Arc::clone(&self.state), machine }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, NetState> {
         // A test that panicked while it held the lock still prints and drops things.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -286,7 +286,7 @@ impl SimNet {
             (listener.address, listener.owner) = (None, None);
             listener.waiting.clear();
         }
-        let State { arrivals, held, links, .. } = &mut *state;
+        let NetState { arrivals, held, links, .. } = &mut *state;
         let is_its = |link: &Link| link.machines.contains(&Some(machine));
         arrivals.retain(|_, arrival| !is_its(&links[arrival.link()]));
         held.retain(|arrival| !is_its(&links[arrival.link()]));
@@ -399,7 +399,7 @@ impl SimNet {
     }
 }
 
-impl State {
+impl NetState {
     fn now_ns(&self) -> u64 {
         self.now_ns.load(Ordering::Relaxed)
     }

@@ -32,7 +32,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use crate::acceptor::Acceptor;
-use crate::connection::{Care, Connection, State};
+use crate::connection::{Care, Connection, ConnectionState};
 use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
 use crate::socket::KernelSocket;
@@ -232,7 +232,7 @@ impl UringDriver {
     fn abandon(&mut self, slot: u32) {
         let id = self.connections.name(slot);
         let Some(connection) = self.connections.occupant(slot) else { return };
-        connection.state = State::Dead;
+        connection.state = ConnectionState::Dead;
         connection.output.clear();
         if connection.link.under_way > 0 {
             connection.link.under_way += 1;
@@ -248,7 +248,7 @@ impl UringDriver {
         let id = self.connections.name(slot);
         let wants_input = self.connections.wants_input(slot);
         let Some(connection) = self.connections.occupant(slot) else { return };
-        if connection.has_ended || connection.state == State::Dead {
+        if connection.has_ended || connection.state == ConnectionState::Dead {
             return;
         }
         let link = &mut connection.link;
@@ -279,7 +279,7 @@ impl UringDriver {
     fn send(&mut self, slot: u32) {
         let id = self.connections.name(slot);
         let Some((connection, pool)) = self.connections.occupant_and_pool(slot) else { return };
-        if connection.link.is_sending || connection.state == State::Dead {
+        if connection.link.is_sending || connection.state == ConnectionState::Dead {
             return;
         }
         connection.fill(pool);
@@ -316,7 +316,7 @@ impl UringDriver {
     /// Takes the next step of closing a connection.
     fn finish_closing(&mut self, slot: u32) {
         let Some(connection) = self.connections.occupant(slot) else { return };
-        if connection.state == State::Open {
+        if connection.state == ConnectionState::Open {
             return;
         }
         if connection.owes_goodbye() {
@@ -324,7 +324,7 @@ impl UringDriver {
         } else if connection.has_flushed() {
             // The socket may be gone already. Then the next receive reports it.
             let _ = sys::shutdown(connection.link.kernel.fd.as_fd(), Shutdown::Write);
-            connection.state = State::Draining;
+            connection.state = ConnectionState::Draining;
         }
         if self.connections.occupant(slot).is_some_and(|connection| connection.is_over()) {
             self.abandon(slot);
@@ -351,7 +351,7 @@ impl UringDriver {
             OpKind::Cancel | OpKind::Accept | OpKind::Bell => {}
         }
         if let Some(connection) = self.connections.occupant(slot)
-            && connection.state == State::Dead
+            && connection.state == ConnectionState::Dead
             && connection.link.under_way == 0
         {
             self.connections.free(slot);

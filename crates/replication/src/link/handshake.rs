@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::error::shown;
-use super::{Event, Link, LinkError, OFFSET_MAX, Position, ReplicationId, Stage};
+use super::{Event, Link, LinkError, LinkStage, OFFSET_MAX, Position, ReplicationId};
 
 /// A capability unknown to Redis: the replica answers a question for the offset when it has applied the question, with
 /// the offset behind it.
@@ -29,7 +29,7 @@ impl fmt::Debug for Credentials {
 
 /// The subject of the next answer, in the order of the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum HandshakeStep {
     Ping,
     Auth,
     Port,
@@ -39,15 +39,15 @@ pub(super) enum Step {
     Psync,
 }
 
-impl Step {
+impl HandshakeStep {
     /// The option of REPLCONF that the answer is about. An older primary may not know it, and works without it.
     fn option(self) -> Option<&'static str> {
         match self {
-            Step::Port => Some("listening-port"),
-            Step::Address => Some("ip-address"),
-            Step::Capabilities => Some("capa"),
-            Step::Mark => Some("mark"),
-            Step::Ping | Step::Auth | Step::Psync => None,
+            HandshakeStep::Port => Some("listening-port"),
+            HandshakeStep::Address => Some("ip-address"),
+            HandshakeStep::Capabilities => Some("capa"),
+            HandshakeStep::Mark => Some("mark"),
+            HandshakeStep::Ping | HandshakeStep::Auth | HandshakeStep::Psync => None,
         }
     }
 }
@@ -56,27 +56,30 @@ impl Link {
     /// Asks whether the primary responds.
     pub(super) fn begin_handshake(&mut self) {
         self.send(&["PING"]);
-        self.stage = Stage::Handshake(Step::Ping);
+        self.stage = LinkStage::Handshake(HandshakeStep::Ping);
     }
 
     /// Handles the answer to a step.
     pub(super) fn answered<'e>(
         &mut self,
-        step: Step,
+        step: HandshakeStep,
         line: &[u8],
         now_ms: u64,
     ) -> Result<Option<Event<'e>>, LinkError> {
         let is_error = line.first() == Some(&b'-');
         match step {
-            Step::Ping => self.ping_answered(line)?,
-            Step::Auth if is_error => return Err(LinkError::Auth(shown(line))),
-            Step::Mark => {
+            HandshakeStep::Ping => self.ping_answered(line)?,
+            HandshakeStep::Auth if is_error => return Err(LinkError::Auth(shown(line))),
+            HandshakeStep::Mark => {
                 // A primary that knows no marks is asked for no more.
                 self.is_proven |= is_error;
                 self.expect_answer_after(step);
             }
-            Step::Auth | Step::Port | Step::Address | Step::Capabilities => self.expect_answer_after(step),
-            Step::Psync => return self.psync_answered(line, now_ms),
+            HandshakeStep::Auth
+            | HandshakeStep::Port
+            | HandshakeStep::Address
+            | HandshakeStep::Capabilities => self.expect_answer_after(step),
+            HandshakeStep::Psync => return self.psync_answered(line, now_ms),
         }
         let option = step.option().filter(|_| is_error);
         Ok(option.map(|option| Event::NotUnderstood { option, answer: shown(line) }))
@@ -104,24 +107,24 @@ impl Link {
         if let Some(mark) = self.options.mark {
             self.send(&[&b"REPLCONF"[..], b"mark", &mark]);
         }
-        self.expect_answer_after(Step::Ping);
+        self.expect_answer_after(HandshakeStep::Ping);
         Ok(())
     }
 
     /// Expects the next answer after that to `step`; after the last one, asks for the stream.
-    fn expect_answer_after(&mut self, step: Step) {
+    fn expect_answer_after(&mut self, step: HandshakeStep) {
         let next = match step {
-            Step::Ping if self.options.credentials.is_some() => Step::Auth,
-            Step::Ping | Step::Auth => Step::Port,
-            Step::Port if self.options.address.is_some() => Step::Address,
-            Step::Port | Step::Address => Step::Capabilities,
-            Step::Capabilities if self.options.mark.is_some() => Step::Mark,
-            Step::Capabilities | Step::Mark | Step::Psync => {
+            HandshakeStep::Ping if self.options.credentials.is_some() => HandshakeStep::Auth,
+            HandshakeStep::Ping | HandshakeStep::Auth => HandshakeStep::Port,
+            HandshakeStep::Port if self.options.address.is_some() => HandshakeStep::Address,
+            HandshakeStep::Port | HandshakeStep::Address => HandshakeStep::Capabilities,
+            HandshakeStep::Capabilities if self.options.mark.is_some() => HandshakeStep::Mark,
+            HandshakeStep::Capabilities | HandshakeStep::Mark | HandshakeStep::Psync => {
                 self.ask_for_stream();
-                Step::Psync
+                HandshakeStep::Psync
             }
         };
-        self.stage = Stage::Handshake(next);
+        self.stage = LinkStage::Handshake(next);
     }
 
     fn ask_for_stream(&mut self) {
@@ -145,7 +148,7 @@ impl Link {
                 let position = ReplicationId::parse(id).zip(offset.filter(|offset| *offset <= OFFSET_MAX));
                 let (id, offset) = position.ok_or_else(|| LinkError::Psync(shown(line)))?;
                 (self.id, self.offset) = (Some(id), offset);
-                self.stage = Stage::SnapshotHeader;
+                self.stage = LinkStage::SnapshotHeader;
                 Ok(Some(Event::FullSync(Some(Position { id, offset }))))
             }
             [b"+CONTINUE", ref new_id @ ..] => {
@@ -157,7 +160,7 @@ impl Link {
                 };
                 let id = id.ok_or_else(|| LinkError::Psync(shown(line)))?;
                 (self.id, self.offset) = (Some(id), resume.offset);
-                self.stage = Stage::Stream;
+                self.stage = LinkStage::Stream;
                 self.acknowledge(now_ms);
                 Ok(Some(Event::Continued(id)))
             }
@@ -170,7 +173,7 @@ impl Link {
                 // It is older than PSYNC, or does not let this replica use it.
                 tracing::warn!("Unexpected reply to PSYNC from master: {}", shown(line));
                 self.send(&["SYNC"]);
-                self.stage = Stage::SnapshotHeader;
+                self.stage = LinkStage::SnapshotHeader;
                 Ok(Some(Event::FullSync(None)))
             }
         }

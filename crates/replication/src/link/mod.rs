@@ -45,7 +45,7 @@ use smallvec::SmallVec;
 pub use self::error::LinkError;
 use self::error::shown;
 pub use self::handshake::Credentials;
-use self::handshake::Step;
+use self::handshake::HandshakeStep;
 pub(crate) use self::handshake::{ANSWERS_BEHIND, READS_ALL};
 use self::input::{Input, LineTooLong};
 
@@ -209,11 +209,11 @@ pub enum Event<'a> {
 
 /// The input that the link expects next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum LinkStage {
     /// The connection to be made.
     Connecting,
     /// The answer to this step.
-    Handshake(Step),
+    Handshake(HandshakeStep),
     /// `$…`
     SnapshotHeader,
     /// This many bytes of a snapshot.
@@ -230,12 +230,12 @@ enum Stage {
 #[derive(Debug)]
 pub struct Link {
     options: LinkOptions,
-    stage: Stage,
+    stage: LinkStage,
     input: Input,
     parser: RequestParser,
     output: Vec<u8>,
     /// The stage after the event that was lent has been handled.
-    stage_after: Option<Stage>,
+    stage_after: Option<LinkStage>,
     /// The history of the stream, if the primary named it.
     id: Option<ReplicationId>,
     /// The applied bytes of the stream before the input.
@@ -268,7 +268,7 @@ impl Link {
             is_proven: options.mark.is_none(),
             mark_end: None,
             options,
-            stage: Stage::Connecting,
+            stage: LinkStage::Connecting,
             input: Input::default(),
             parser: RequestParser::new(),
             output: Vec::new(),
@@ -289,7 +289,7 @@ impl Link {
 
     /// The connection is made: the handshake begins.
     pub fn opened(&mut self, now_ms: u64) {
-        assert_eq!(self.stage, Stage::Connecting, "a connection is made once");
+        assert_eq!(self.stage, LinkStage::Connecting, "a connection is made once");
         self.heard_ms = now_ms;
         self.begin_handshake();
     }
@@ -308,16 +308,18 @@ impl Link {
     /// Its progress.
     pub fn state(&self) -> LinkState {
         match self.stage {
-            Stage::Connecting => LinkState::Connecting,
-            Stage::Handshake(_) => LinkState::Handshake,
-            Stage::SnapshotHeader | Stage::Counted(_) | Stage::Marked(_) | Stage::Loading => LinkState::Sync,
-            Stage::Stream => LinkState::Connected,
+            LinkStage::Connecting => LinkState::Connecting,
+            LinkStage::Handshake(_) => LinkState::Handshake,
+            LinkStage::SnapshotHeader | LinkStage::Counted(_) | LinkStage::Marked(_) | LinkStage::Loading => {
+                LinkState::Sync
+            }
+            LinkStage::Stream => LinkState::Connected,
         }
     }
 
     /// Whether a snapshot has arrived completely and the link waits for [`Link::loaded`].
     pub fn is_loading(&self) -> bool {
-        self.stage == Stage::Loading
+        self.stage == LinkStage::Loading
     }
 
     /// Whether the applied part contains everything that the primary had when it continued the stream, or the primary
@@ -338,7 +340,7 @@ impl Link {
 
     /// The position of the data once the stream flows.
     pub fn position(&self) -> Option<Position> {
-        let id = self.id.filter(|_| self.stage == Stage::Stream)?;
+        let id = self.id.filter(|_| self.stage == LinkStage::Stream)?;
         Some(Position { id, offset: self.offset })
     }
 
@@ -351,7 +353,7 @@ impl Link {
     /// length waits for an acknowledgement, so one is sent: the stream can come meanwhile.
     pub fn begin_loading(&mut self, now_ms: u64) {
         self.deal_with_event();
-        assert_eq!(self.stage, Stage::Loading, "a snapshot is loaded when it has come");
+        assert_eq!(self.stage, LinkStage::Loading, "a snapshot is loaded when it has come");
         self.say_loading(now_ms);
     }
 
@@ -367,8 +369,8 @@ impl Link {
 
     /// The snapshot is loaded and its data are in use.
     pub fn loaded(&mut self, now_ms: u64) {
-        assert_eq!(self.stage, Stage::Loading, "a snapshot is loaded when it has come");
-        self.stage = Stage::Stream;
+        assert_eq!(self.stage, LinkStage::Loading, "a snapshot is loaded when it has come");
+        self.stage = LinkStage::Stream;
         self.awaits_stream = self.input.len() == 0;
         // Nothing is received while a snapshot is loaded if much has arrived already.
         self.heard_ms = now_ms;
@@ -395,7 +397,7 @@ impl Link {
     /// Whether the primary must be told at once that more is on disk: it has asked, and not everything before its
     /// question was on disk.
     pub fn awaits_durable(&self) -> bool {
-        self.stage == Stage::Stream
+        self.stage == LinkStage::Stream
             && self.durable_offset.is_some()
             && self.said_durable < Some(self.durable_wanted)
     }
@@ -421,17 +423,17 @@ impl Link {
     /// The time of the next message to the primary, if one is planned.
     pub fn says_ms(&self) -> Option<u64> {
         let interval_ms = match self.stage {
-            Stage::Stream if self.awaits_durable() && self.durable() > self.said_durable => 0,
-            Stage::Stream if (self.offset, self.durable()) != (self.said_offset, self.said_durable) => {
+            LinkStage::Stream if self.awaits_durable() && self.durable() > self.said_durable => 0,
+            LinkStage::Stream if (self.offset, self.durable()) != (self.said_offset, self.said_durable) => {
                 NEW_ACK_INTERVAL_MS
             }
-            Stage::Stream if self.awaits_stream => FIRST_ACK_INTERVAL_MS,
-            Stage::Stream | Stage::Loading => ACK_INTERVAL_MS,
-            Stage::Connecting
-            | Stage::Handshake(_)
-            | Stage::SnapshotHeader
-            | Stage::Counted(_)
-            | Stage::Marked(_) => return None,
+            LinkStage::Stream if self.awaits_stream => FIRST_ACK_INTERVAL_MS,
+            LinkStage::Stream | LinkStage::Loading => ACK_INTERVAL_MS,
+            LinkStage::Connecting
+            | LinkStage::Handshake(_)
+            | LinkStage::SnapshotHeader
+            | LinkStage::Counted(_)
+            | LinkStage::Marked(_) => return None,
         };
         Some(self.said_ms + interval_ms)
     }
@@ -444,23 +446,23 @@ impl Link {
         self.deal_with_event();
         loop {
             match self.stage {
-                Stage::Connecting | Stage::Loading => return Ok(None),
-                Stage::Handshake(step) => {
+                LinkStage::Connecting | LinkStage::Loading => return Ok(None),
+                LinkStage::Handshake(step) => {
                     let Some(line) = self.line()? else { return Ok(None) };
                     if let Some(event) = self.answered(step, &line, now_ms)? {
                         return Ok(Some(event));
                     }
                 }
-                Stage::SnapshotHeader => {
+                LinkStage::SnapshotHeader => {
                     let Some(line) = self.line()? else { return Ok(None) };
                     // A newline shows that the primary is at work.
                     if !line.is_empty() {
                         self.stage = snapshot_stage(&line)?;
                     }
                 }
-                Stage::Counted(left) => return Ok(self.lend_counted(left)),
-                Stage::Marked(mark) => return Ok(self.lend_marked(&mark)),
-                Stage::Stream => return self.lend_piece(now_ms),
+                LinkStage::Counted(left) => return Ok(self.lend_counted(left)),
+                LinkStage::Marked(mark) => return Ok(self.lend_marked(&mark)),
+                LinkStage::Stream => return self.lend_piece(now_ms),
             }
         }
     }
@@ -485,7 +487,7 @@ impl Link {
 
     /// Notes that all lent pieces of the stream were applied.
     pub fn settle(&mut self) {
-        assert_eq!(self.stage, Stage::Stream, "before the stream nothing is to be applied");
+        assert_eq!(self.stage, LinkStage::Stream, "before the stream nothing is to be applied");
         let applied_bytes = self.input.consume_lent() as u64;
         assert!(applied_bytes > 0, "nothing was lent to be applied");
         self.offset += applied_bytes;
@@ -498,7 +500,7 @@ impl Link {
     }
 
     fn deal_with_event(&mut self) {
-        if self.stage != Stage::Stream {
+        if self.stage != LinkStage::Stream {
             self.input.consume_lent();
             self.stage = self.stage_after.take().unwrap_or(self.stage);
         }
@@ -506,7 +508,7 @@ impl Link {
 
     fn lend_counted(&mut self, left: u64) -> Option<Event<'_>> {
         if left == 0 {
-            self.stage_after = Some(Stage::Loading);
+            self.stage_after = Some(LinkStage::Loading);
             return Some(Event::SnapshotEnd);
         }
         let length = self.input.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -514,7 +516,7 @@ impl Link {
             return None;
         }
         let left = left - length as u64;
-        self.stage_after = Some(Stage::Counted(left));
+        self.stage_after = Some(LinkStage::Counted(left));
         Some(Event::Snapshot { bytes: self.input.lend(length), left: Some(left) })
     }
 
@@ -523,7 +525,7 @@ impl Link {
         let found = memchr::memmem::find(self.input.rest(), mark);
         if found == Some(0) {
             self.input.lend(MARK_BYTES);
-            self.stage_after = Some(Stage::Loading);
+            self.stage_after = Some(LinkStage::Loading);
             return Some(Event::SnapshotEnd);
         }
         let length = found.unwrap_or_else(|| self.input.len().saturating_sub(MARK_BYTES - 1));
@@ -591,16 +593,16 @@ fn is_question_for_offset<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) ->
 }
 
 /// How the snapshot arrives that this line announces.
-fn snapshot_stage(line: &[u8]) -> Result<Stage, LinkError> {
+fn snapshot_stage(line: &[u8]) -> Result<LinkStage, LinkError> {
     let wrong_length = || LinkError::SnapshotLength(shown(line));
     match line {
         [b'$', b'E', b'O', b'F', b':', mark @ ..] => {
-            mark.try_into().map(Stage::Marked).map_err(|_| wrong_length())
+            mark.try_into().map(LinkStage::Marked).map_err(|_| wrong_length())
         }
         [b'$', length @ ..] => {
             let length = resp::parse_integer(length).and_then(|length| u64::try_from(length).ok());
             let length = length.filter(|length| (SNAPSHOT_BYTES_MIN..=SNAPSHOT_BYTES_MAX).contains(length));
-            length.map(Stage::Counted).ok_or_else(wrong_length)
+            length.map(LinkStage::Counted).ok_or_else(wrong_length)
         }
         [b'-', ..] => Err(LinkError::Aborted(shown(line))),
         _ => Err(LinkError::NoSnapshot(shown(line))),

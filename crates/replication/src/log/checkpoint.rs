@@ -11,10 +11,10 @@ use config::{AUTO_AOF_REWRITE_MIN_SIZE, AUTO_AOF_REWRITE_PERCENTAGE, REPL_BACKLO
 use journal::{Base, Refusal, Trouble};
 use persistence::{Names, Purpose, Saved, names, save_settings};
 
-use crate::log::journal::{Checkpoint, Files, Journal, locked};
+use crate::log::journal::{Checkpoint, Files, ServerLog, locked};
 use crate::log::keeper::Keeper;
 
-impl Journal {
+impl ServerLog {
     /// Whether the journal has outgrown its base and needs a new one.
     fn has_grown(&self, settings: &Settings) -> bool {
         let files = locked(&self.files);

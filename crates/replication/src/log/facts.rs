@@ -6,10 +6,10 @@ use crate::{Following, Primary};
 use config::{APPENDONLY, JOURNAL_STALL_MS, Settings};
 use journal::{Policy, Refusal};
 
-use crate::log::journal::{Files, Journal, locked};
+use crate::log::journal::{Files, ServerLog, locked};
 use crate::log::keeper::Keeper;
 
-impl Journal {
+impl ServerLog {
     /// The statistics of replication at `now_ms` on the monotonic clock.
     pub fn replication(
         &self,
@@ -32,13 +32,13 @@ impl Journal {
     }
 
     /// The journal's statistics, if it is on.
-    pub fn facts(&self) -> Option<observe::Journal> {
+    pub fn facts(&self) -> Option<observe::JournalFacts> {
         let files = locked(&self.files);
         let Files { base_bytes, base_position, .. } = files.as_ref()?;
         let progress = &self.progress;
         let number = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
         let position = number(&progress.counts.position);
-        Some(observe::Journal {
+        Some(observe::JournalFacts {
             size_bytes: base_bytes + position.saturating_sub(*base_position),
             base_bytes: *base_bytes,
             pending_bytes: progress.pending_bytes(&self.log),

@@ -33,7 +33,7 @@ use crate::log::switch::{Ended, Making};
 pub type Opened = Box<(journal::Journal, Writer)>;
 
 /// State of the journal that all threads share.
-pub struct Journal {
+pub struct ServerLog {
     /// The progress of writing.
     pub progress: Arc<Progress>,
     /// The log of commits. It is on while the journal is on or replicas read the stream.
@@ -109,7 +109,7 @@ pub fn policy(settings: &Settings) -> Policy {
     }
 }
 
-impl Journal {
+impl ServerLog {
     /// Creates the journal of the threads that `wakers` wake; it is off. The first journal to be created gets
     /// this random id.
     pub fn new(
@@ -118,7 +118,7 @@ impl Journal {
         settings: &Settings,
         id: u64,
         is_simulated: bool,
-    ) -> Journal {
+    ) -> ServerLog {
         let threads = wakers.len();
         let ticks = clock.clone();
         let (log, recorders, ends) = Log::new(threads, Box::new(move || ticks.ticks()));
@@ -146,7 +146,7 @@ impl Journal {
         let collector = Collector::new(&log, ends);
         let intake = Intake::new((&log, collector, &backlog), &progress, obeyed);
         let log_thread = LogThread::new((&log, &intake), &progress, clock, disk.clone(), on_failure);
-        let journal = Journal {
+        let journal = ServerLog {
             progress,
             log,
             intake,

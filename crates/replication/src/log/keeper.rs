@@ -6,13 +6,13 @@ use config::Settings;
 use persistence::Snapshots;
 use proactor::{Clock, Disk};
 
-use crate::log::journal::Journal;
+use crate::log::journal::ServerLog;
 
 /// The parts of the server that this needs; see the head of this file.
 #[derive(Clone, Copy)]
 pub struct Keeper {
     /// The journal.
-    pub journal: &'static Journal,
+    pub journal: &'static ServerLog,
     /// The current settings.
     pub settings: &'static Settings,
     /// The state of snapshots. Bases of the journal are snapshots.

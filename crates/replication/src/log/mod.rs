@@ -6,7 +6,7 @@
 //!                                                       └───▶ Backlog, for replicas     (is_streaming)
 //! ```
 //!
-//! All threads share [`Journal`]: whether journal and stream are on, how far the committed changes are
+//! All threads share [`ServerLog`]: whether journal and stream are on, how far the committed changes are
 //! durable or acknowledged by replicas, and so which replies may be sent (`turn.rs`). [`Keeper`] opens the
 //! journal at the start (`opening.rs`), turns it on and off while the server runs (`switch.rs`), and gives it
 //! new bases (`checkpoint.rs`).
@@ -25,8 +25,8 @@ mod switch;
 mod tuning;
 mod turn;
 
-pub use self::journal::{Journal, Opened, policy};
+pub use self::journal::{Opened, ServerLog, policy};
 pub use keeper::Keeper;
 pub use opening::{Begun, Opening, Slices};
-pub use switch::Step;
+pub use switch::SwitchStep;
 pub use tuning::Tuning;

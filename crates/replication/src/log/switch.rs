@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use config::APPENDONLY;
 use journal::{Data, LockedFolder, Policy, Refusal};
 
-use crate::log::journal::{Journal, Opened, locked};
+use crate::log::journal::{Opened, ServerLog, locked};
 use crate::log::keeper::Keeper;
 use crate::log::opening::Opening;
 
@@ -50,7 +50,7 @@ pub(crate) struct Ended {
 }
 
 /// The next step, which needs all shards.
-pub enum Step {
+pub enum SwitchStep {
     /// Turn on this journal.
     Begin(Opened),
     /// Turn off the journal.
@@ -59,7 +59,7 @@ pub enum Step {
     Checkpoint,
 }
 
-impl Journal {
+impl ServerLog {
     /// Whether the journal is on, and no write has failed in a way that requires new files.
     fn is_in_order(&self) -> bool {
         let is_lost = self.progress.refusal() == Refusal::Failed && self.progress.policy() != Policy::Always;
@@ -93,7 +93,7 @@ impl Keeper {
     }
 
     /// Does the work that needs no shards. Returns the next step that needs them, if there is one.
-    pub fn next_step(self, now_seconds: u64) -> Option<Step> {
+    pub fn next_step(self, now_seconds: u64) -> Option<SwitchStep> {
         self.end_checkpoint();
         let journal = &self.journal;
         if self.snapshots.progress.is_loading() && !journal.awaits_first_base() {
@@ -105,7 +105,7 @@ impl Keeper {
                 *making = Making::No;
             }
             if journal.is_on() {
-                return Some(Step::End);
+                return Some(SwitchStep::End);
             }
             if journal.progress.refusal() != Refusal::None {
                 journal.progress.set_refusal(Refusal::None, "");
@@ -115,10 +115,10 @@ impl Keeper {
         }
         match std::mem::take(&mut *making) {
             Making::UnderWay => *making = Making::UnderWay,
-            Making::Made(Ok(opened)) => return Some(Step::Begin(opened)),
+            Making::Made(Ok(opened)) => return Some(SwitchStep::Begin(opened)),
             Making::Made(Err(error)) => self.note_no_journal(&error, now_seconds),
             Making::No if journal.is_in_order() => {
-                return self.wants_checkpoint(now_seconds).then_some(Step::Checkpoint);
+                return self.wants_checkpoint(now_seconds).then_some(SwitchStep::Checkpoint);
             }
             Making::No => {
                 let since_failure =
@@ -159,17 +159,17 @@ impl Keeper {
     }
 
     /// Takes a step. All shards are entered. Saves in progress are the same as when the step was returned.
-    pub fn take_step(self, step: Step, save: impl FnOnce(persistence::Settings) -> io::Result<()>) {
+    pub fn take_step(self, step: SwitchStep, save: impl FnOnce(persistence::Settings) -> io::Result<()>) {
         match step {
-            Step::Begin(opened) => {
+            SwitchStep::Begin(opened) => {
                 // The folder was locked when the files were created.
                 let Some(folder) = locked(&self.journal.folder).clone() else { return };
                 *locked(&self.journal.ended) = None;
                 self.journal.begin(folder, opened);
             }
-            Step::End => self.end_journal(),
-            Step::Checkpoint if self.snapshots.current().is_some() => {}
-            Step::Checkpoint => {
+            SwitchStep::End => self.end_journal(),
+            SwitchStep::Checkpoint if self.snapshots.current().is_some() => {}
+            SwitchStep::Checkpoint => {
                 if let Err(error) = self.begin_checkpoint(save) {
                     self.snapshots.checkpoints.note_failure(&error.to_string());
                 }
@@ -178,8 +178,8 @@ impl Keeper {
     }
 
     /// Call this if a step cannot be taken now: it will be returned again.
-    pub fn put_off(&self, step: Step) {
-        if let Step::Begin(opened) = step {
+    pub fn put_off(&self, step: SwitchStep) {
+        if let SwitchStep::Begin(opened) = step {
             *locked(&self.journal.making) = Making::Made(Ok(opened));
         }
     }

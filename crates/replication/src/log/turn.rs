@@ -12,9 +12,9 @@ use engine::mutant::{self, Mutant};
 use proactor::{Driver, sooner};
 use resp::{Mark, Output};
 
-use crate::log::journal::Journal;
+use crate::log::journal::ServerLog;
 
-impl Journal {
+impl ServerLog {
     /// Holds the content of `out` since `mark` until all changes that it reports, which `tx` has seen, are
     /// durable.
     #[inline]

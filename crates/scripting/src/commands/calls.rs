@@ -10,7 +10,7 @@ use engine::{
 use super::{Ctx, Entry, Run, refuse_source};
 use crate::door::Standing;
 use crate::program::{Program, Wanted};
-use crate::running::{self, Call};
+use crate::running::{self, ScriptCall};
 
 const NOT_ON_REPLICA: CommandError =
     CommandError::fixed("READONLY Can not run script with write flag on readonly replica");
@@ -205,7 +205,7 @@ fn run_program(ctx: &mut Ctx, program: Program, key_count: usize, is_read_only: 
             return Err(CommandError::NOT_READ_ONLY);
         }
     }
-    let call = Call {
+    let call = ScriptCall {
         program: &program,
         request: ctx.args,
         key_count,

@@ -37,10 +37,10 @@ const TIGHT_PART: u64 = 16;
 const KEPT_PART: u64 = 64;
 
 /// The settings of defragmentation.
-fn defrag_settings(host: &ThreadHost) -> defrag::Settings {
+fn defrag_settings(host: &ThreadHost) -> defrag::DefragSettings {
     let settings = &host.shared.settings;
     let number = |id| settings.number(id) as u64;
-    defrag::Settings {
+    defrag::DefragSettings {
         is_on: settings.is_on(ACTIVEDEFRAG),
         ignore_bytes: number(ACTIVE_DEFRAG_IGNORE_BYTES),
         lower_percent: number(ACTIVE_DEFRAG_THRESHOLD_LOWER),

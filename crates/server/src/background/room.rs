@@ -2,7 +2,7 @@
 //!
 //! Not here: choosing and evicting keys (crate `background`, `eviction/`).
 
-use background::eviction::{Limits, Plan, Room, Shortage};
+use background::eviction::{EvictionLimits, Plan, Room, Shortage};
 use config::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
 use engine::{Client, Command, Route, Rule};
 use keyspace::eviction::Policy;
@@ -89,7 +89,7 @@ impl Thread {
         self.run_length = 0;
         self.host.defrag.suspect();
         let shared = self.host.shared;
-        let limits = Limits {
+        let limits = EvictionLimits {
             bytes_max,
             sample_count: shared.settings.number(MAXMEMORY_SAMPLES) as usize,
             tenacity: shared.settings.number(MAXMEMORY_EVICTION_TENACITY),

@@ -1,6 +1,6 @@
 //! Gives the commands of `clients` what they need from their thread.
 
-use clients::session::{Finish, Request, Session, Subject};
+use clients::session::{Finish, RequestSize, Session, Subject};
 use clients::{Door, Server};
 use engine::CommandResult;
 use proactor::Usage;
@@ -33,7 +33,7 @@ impl Door for ThreadHost {
     }
 
     fn current_line(&self, args: &[&[u8]]) -> String {
-        let Request { bytes, argument_bytes } = Request::of(args);
+        let RequestSize { bytes, argument_bytes } = RequestSize::of(args);
         // Its buffers are taken out. They contain at least this command.
         let usage = Usage { input_bytes: bytes, input_capacity_bytes: bytes, ..Usage::default() };
         let current = self.current.as_deref().expect("a command runs for a client");

@@ -7,7 +7,7 @@ use clients::session::{Parser, Protocol};
 use config::REPL_TIMEOUT;
 use engine::{Client, Command, CommandError, Outcome, Post, Table};
 use persistence::{Role, names};
-use proactor::{CloseMode, ConnId, ErrandStep, Socket};
+use proactor::{BlockingStep, CloseMode, ConnId, Socket};
 use replication::{
     Address, Door, Follower, FollowerAround, Following, Help, Incoming, LinkSettings, Primary, Ran,
     ReplicationId, RoleChange, Stage, Unread, Vocabulary, incoming,
@@ -254,9 +254,9 @@ impl FollowerAround<Loaded> for Host<'_> {
             let Address { host, port } = &address;
             let why = |error| format!("Unable to connect to MASTER {host}:{port}: {error}");
             tell(shared.machine.dialer.connect(host, *port, timeout).map_err(why));
-            ErrandStep::Ended
+            BlockingStep::Ended
         };
-        if let Err(error) = shared.machine.errands.start("replica-dial", Box::new(work)) {
+        if let Err(error) = shared.machine.blocking_tasks.start("replica-dial", Box::new(work)) {
             tell(Err(format!("cannot start a thread to connect to MASTER: {error}")));
         }
     }
@@ -274,7 +274,7 @@ impl FollowerAround<Loaded> for Host<'_> {
         let load = move || Loader::of(shared).read_beginning(&name).map_err(unread);
         let tell = move |read| shared.threads[0].send(Message::Link(Box::new(LinkNews::Read(attempt, read))));
         let work = outgoing.spool(names.disk().clone(), path, load, tell);
-        let started = shared.machine.errands.start("replica-load", work);
+        let started = shared.machine.blocking_tasks.start("replica-load", work);
         started.map_err(|error| format!("cannot start a thread to receive a snapshot: {error}"))?;
         Ok(incoming)
     }

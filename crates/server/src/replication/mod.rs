@@ -11,7 +11,7 @@ use config::{
     REPLICA_IGNORE_MAXMEMORY,
 };
 use proactor::{CloseMode, Driver};
-use replication::{Around, Content, Limits, QUESTION, Read, Standing, Start, random_id};
+use replication::{Around, CopyContent, Limits, QUESTION, Read, Standing, Start, random_id};
 
 pub(crate) use follow::{look_after_link, note_closed, serve_link, take_news};
 
@@ -30,7 +30,7 @@ pub(crate) fn feed_replicas(thread: &mut Thread) {
         unsupported_count: &shared.primary.unsupported_count,
         limits: Limits::of(&shared.settings),
         waker: driver.waker(),
-        errands: &shared.machine.errands,
+        blocking_tasks: &shared.machine.blocking_tasks,
         read_back: &|part, version| -> Option<Read> {
             let mut stream = shared.journal.open()?.read_back(part.start, part.end);
             Some(Box::new(move || stream.next(version).map_err(|error| error.to_string())))
@@ -117,7 +117,7 @@ impl Shared {
 }
 
 /// Begins the snapshot; all shards are entered.
-fn begin_sync(thread: &mut Thread, content: Content) {
+fn begin_sync(thread: &mut Thread, content: CopyContent) {
     let shared = thread.host.shared;
     shared.break_history_if_unrecorded(&mut thread.host.driver);
     let held = shared.journal.backlog.hold();

@@ -1,7 +1,7 @@
 //! Builds lines of MONITOR for commands of the current client, and sends them to threads.
 
 use engine::Command;
-use observe::Source;
+use observe::CommandSource;
 use replication::Address;
 
 use crate::message::Message;
@@ -21,11 +21,11 @@ impl ThreadHost {
     fn feed_monitors(&mut self, command: &Command, args: &[&[u8]]) {
         let Some(session) = self.current.take() else { return };
         let source = if session.client.in_script {
-            Source::Script
+            CommandSource::Script
         } else if session.is_unix {
-            Source::Unix(&session.local)
+            CommandSource::Unix(&session.local)
         } else {
-            Source::Peer(&session.peer)
+            CommandSource::Peer(&session.peer)
         };
         show(self, session.client.db, source, command, args);
         self.current = Some(session);
@@ -38,11 +38,11 @@ pub(crate) fn monitor_applied(host: &mut ThreadHost, command: &Command, args: &[
     if host.monitors.see(command)
         && let Some(Address { host: name, port }) = host.shared.following.primary()
     {
-        show(host, db, Source::Peer(&format!("{name}:{port}")), command, args);
+        show(host, db, CommandSource::Peer(&format!("{name}:{port}")), command, args);
     }
 }
 
-fn show(host: &mut ThreadHost, db: u32, source: Source<'_>, command: &Command, args: &[&[u8]]) {
+fn show(host: &mut ThreadHost, db: u32, source: CommandSource<'_>, command: &Command, args: &[&[u8]]) {
     let line = observe::line(host.driver.clock().now_us(), db, source, command, args);
     for thread in host.monitors.threads() {
         host.shared.threads[usize::from(thread)].send(Message::Monitor(line.clone()));

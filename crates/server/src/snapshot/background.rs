@@ -21,7 +21,7 @@ use keyspace::Dbs;
 use observe::ThreadStats;
 use persistence::{Plan, Saving, is_due, save_settings};
 use proactor::{Clock, ConnId};
-use replication::log::{Begun, Step};
+use replication::log::{Begun, SwitchStep};
 use scripting::Demands;
 use shard::ShardId;
 
@@ -269,7 +269,7 @@ impl Thread {
         let keeper = shared.keeper();
         if let Some(step) = keeper.next_step(now_seconds) {
             if self.enters_all() {
-                let begins = matches!(step, Step::Begin(_));
+                let begins = matches!(step, SwitchStep::Begin(_));
                 if begins {
                     shared.break_history_if_unrecorded(&mut self.host.driver);
                 }

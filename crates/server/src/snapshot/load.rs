@@ -14,12 +14,12 @@ use journal::Data;
 use keyspace::queue::Known;
 use keyspace::{Config, UnixMs};
 use persistence::{
-    Choice, Import, Load, Names, Progress, Recovery, Snapshots, Source, names, on_heap_to_serve,
+    Choice, DataSource, Import, Load, Names, Progress, Recovery, Snapshots, names, on_heap_to_serve,
 };
 use proactor::Clock;
-use replication::log::{Journal, Opening, Slices, Tuning};
+use replication::log::{Opening, ServerLog, Slices, Tuning};
 use replication::{Following, Primary};
-use scripting::{Found, Scripts};
+use scripting::{FoundLibraries, Scripts};
 use shard::Placement;
 
 use super::loaded::Loaded;
@@ -91,7 +91,7 @@ impl<'s> Loader<'s> {
 
     /// Prepares to load the choice. If there is data to load, the server is loading from here. The journal of an empty
     /// server is opened at once.
-    pub(crate) fn begin(&mut self, choice: &Choice, journal: &Journal) -> Result<(), Error> {
+    pub(crate) fn begin(&mut self, choice: &Choice, journal: &ServerLog) -> Result<(), Error> {
         if self.settings.is_on(APPENDONLY) {
             self.opening = Some(Opening::new(self.settings, self.names.disk(), self.tuning.journal)?);
         }
@@ -172,8 +172,8 @@ impl<'s> Loader<'s> {
         let (load, mut found) = (self.load(loader_count), self.found());
         let mut journal = None;
         let (name, data) = match &choice.source {
-            Source::Nothing => return Ok(None),
-            Source::Snapshot => {
+            DataSource::Nothing => return Ok(None),
+            DataSource::Snapshot => {
                 let name = self.names.name_to_load();
                 let now = self.clock.now_ms() as UnixMs;
                 let mut read = || match self.following.is_replica() {
@@ -185,7 +185,7 @@ impl<'s> Loader<'s> {
                 let data = if serves { on_heap_to_serve(read) } else { read() };
                 (name, data?)
             }
-            Source::AppendOnly(files) => {
+            DataSource::AppendOnly(files) => {
                 let import = Import {
                     files,
                     table: self.table,
@@ -196,7 +196,7 @@ impl<'s> Loader<'s> {
                 };
                 (files.name(), load.append_only(&import, &mut found)?)
             }
-            Source::Journal => {
+            DataSource::Journal => {
                 let opening = self.opening.as_ref().expect("it is chosen where it is wanted");
                 Self::journal_names(opening).remove_leftovers();
                 let (mut data, slices) = self.recover(opening, load, &mut found)?;
@@ -213,7 +213,7 @@ impl<'s> Loader<'s> {
         if let Some(state) = data.superseded_aof.take() {
             self.snapshots.set_superseded_aof(Some(state));
         }
-        let is_imported = matches!(choice.source, Source::AppendOnly(_));
+        let is_imported = matches!(choice.source, DataSource::AppendOnly(_));
         if let Some(opening) = self.opening.as_ref().filter(|_| journal.is_none()) {
             let stream = Some(self.primary.history().id);
             journal = Some(opening.create(self.settings, stream, self.journal_id, Data::Coming)?);
@@ -239,7 +239,7 @@ impl<'s> Loader<'s> {
         &self,
         opening: &Opening,
         load: Load<'_>,
-        found: &mut Found<'_>,
+        found: &mut FoundLibraries<'_>,
     ) -> Result<(Option<persistence::Loaded>, Slices), Error> {
         let manifest = opening.manifest.as_ref().expect("it is chosen if it is there");
         let folder = opening.folder.path().display().to_string();
@@ -279,8 +279,8 @@ impl<'s> Loader<'s> {
     }
 
     /// The receiver of loaded libraries.
-    fn found(&self) -> Found<'_> {
-        Found::new(self.clock, self.scripts, self.settings.script_memory_bytes_max())
+    fn found(&self) -> FoundLibraries<'_> {
+        FoundLibraries::new(self.clock, self.scripts, self.settings.script_memory_bytes_max())
     }
 }
 
@@ -328,7 +328,7 @@ mod tests {
             following: &Following::default(),
         };
         let choice = choose(&settings, &disk).expect("it is clear what is to be loaded");
-        let journal = Journal::new(Vec::new(), &clock, &settings, 1, true);
+        let journal = ServerLog::new(Vec::new(), &clock, &settings, 1, true);
         loader.begin(&choice, &journal).expect("no journal is wanted");
         assert_eq!(snapshots.progress.is_loading(), expected.is_some());
         let loaded = loader.read(&choice, 0).expect("it can be read");

@@ -8,8 +8,8 @@ use config::{DBFILENAME, Settings};
 use engine::{Task, Wait};
 use keyspace::UnixMs;
 use persistence::{
-    Content, PAUSED_AUX, Purpose, STATE_AUX, STREAM_DB_AUX, STREAM_ID_AUX, STREAM_OFFSET_AUX, Saved, Saving,
-    Scribe, Usage, VERSION_AUX, save_settings, style,
+    PAUSED_AUX, Purpose, STATE_AUX, STREAM_DB_AUX, STREAM_ID_AUX, STREAM_OFFSET_AUX, Saved, Saving, Scribe,
+    SnapshotContent, Usage, VERSION_AUX, save_settings, style,
 };
 use process::processors;
 use rdb::Encoder;
@@ -107,19 +107,19 @@ impl Shared {
         &self,
         hold: &'a Hold<'_, Task, Wait>,
         purpose: Purpose,
-    ) -> io::Result<Content<'a>> {
-        Ok(Content {
+    ) -> io::Result<SnapshotContent<'a>> {
+        Ok(SnapshotContent {
             shards: self.shards.used().map(|id| (self.shards.home(id), &hold.shard(id).dbs)).collect(),
             ..self.content_without_data(purpose)?
         })
     }
 
     /// The content without the databases.
-    pub(super) fn content_without_data(&self, purpose: Purpose) -> io::Result<Content<'static>> {
+    pub(super) fn content_without_data(&self, purpose: Purpose) -> io::Result<SnapshotContent<'static>> {
         let now_ms = self.machine.clock.now_ms();
         let mut about = Encoder::of_chunks(style(&self.settings));
         self.write_about(&mut about, now_ms, purpose)?;
-        Ok(Content {
+        Ok(SnapshotContent {
             shards: Vec::new(),
             thread_count: self.threads.len() as u16,
             usage: usage(&self.settings, now_ms as UnixMs),

@@ -31,7 +31,7 @@ impl Shared {
     pub(crate) fn begin_spool(
         &'static self,
         hold: &mut Hold<'_, Task, Wait>,
-        content: replication::Content,
+        content: replication::CopyContent,
     ) -> io::Result<Arc<Spool>> {
         let saved = save_settings(&self.settings, &self.machine.disk);
         let settings = persistence::Settings {
@@ -42,7 +42,7 @@ impl Shared {
             begins_early: false,
             ..saved
         };
-        let has_data = content != replication::Content::Functions;
+        let has_data = content != replication::CopyContent::Functions;
         let content = match has_data {
             true => self.content(hold, Purpose::Replicas)?,
             false => self.content_without_data(Purpose::Replicas)?,

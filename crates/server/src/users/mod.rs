@@ -34,9 +34,9 @@ impl Door for ThreadHost {
         self.session().access.user()
     }
 
-    fn settings(&self) -> acl::Settings {
+    fn settings(&self) -> acl::UserSettings {
         let settings = &self.shared.settings;
-        acl::Settings { all_channels: settings.is_on(ACL_PUBSUB_DEFAULT), file: settings.text(ACLFILE) }
+        acl::UserSettings { all_channels: settings.is_on(ACL_PUBSUB_DEFAULT), file: settings.text(ACLFILE) }
     }
 
     fn disk(&self) -> &Disk {

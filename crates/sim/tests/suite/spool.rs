@@ -9,7 +9,7 @@ use blackbox::{Batch, Generator, Scratch, Server, check, oracle};
 use engine::Table;
 use proactor::{DiskFaults, Entropy, Open};
 use resp::Value;
-use server::{Content, Spool, SpoolState};
+use server::{CopyContent, Spool, SpoolState};
 use sim::{Client, Journal, Request, Setup, Sync, World, for_each_seed, request};
 
 /// Batches of random commands before the cut.
@@ -183,8 +183,8 @@ fn replicas_read_what_there_was_at_the_cut() {
         let mut saves_before = world.info(&mut main)["rdb_saves"];
         world.settle(|_| {});
         let fails = disturb(&world, &mut faults);
-        let spool = world.server().begin_spool(Content::Redis).expect("nobody is in the way");
-        assert!(world.server().begin_spool(Content::Redis).is_none(), "there is one at a time");
+        let spool = world.server().begin_spool(CopyContent::Redis).expect("nobody is in the way");
+        assert!(world.server().begin_spool(CopyContent::Redis).is_none(), "there is one at a time");
         let mut readers: Vec<Reader> = (0..3).map(|_| Reader::any(&spool, &mut world)).collect();
         readers.push(Reader::when_woken(&spool));
         let is_shown = world.info(&mut main)["rdb_bgsave_in_progress"] == 1;
@@ -230,7 +230,7 @@ fn without_data_it_has_the_functions() {
         let mut main = world.connect();
         add_large(&mut world, &mut main);
         world.settle(|_| {});
-        let spool = world.server().begin_spool(Content::Functions).expect("nobody is in the way");
+        let spool = world.server().begin_spool(CopyContent::Functions).expect("nobody is in the way");
         world.settle(|_| {});
         assert_eq!(spool.progress().state, SpoolState::Complete);
         let bytes = Reader::any(&spool, &mut world).read_all();
@@ -253,7 +253,7 @@ fn a_save_waits_for_what_replicas_read() {
         ok(&mut world, &mut main, "BGSAVE");
         let spool = loop {
             let saves = world.info(&mut main)["rdb_saves"];
-            if let Some(spool) = world.server().begin_spool(Content::Redis) {
+            if let Some(spool) = world.server().begin_spool(CopyContent::Redis) {
                 break spool;
             }
             assert_eq!(saves, 0, "nothing is being saved");
@@ -281,7 +281,7 @@ fn a_checkpoint_waits_for_what_replicas_read() {
         add_large(&mut world, &mut main);
         world.settle(|_| {});
         let spool = loop {
-            match world.server().begin_spool(Content::Redis) {
+            match world.server().begin_spool(CopyContent::Redis) {
                 Some(spool) => break spool,
                 None => world.run_for(1, |_| {}),
             }
@@ -311,7 +311,7 @@ fn the_power_fails_while_replicas_read() {
         ok(&mut world, &mut main, "SAVE");
         ok(&mut world, &mut main, "SET key new");
         world.settle(|_| {});
-        let spool = world.server().begin_spool(Content::Redis).expect("nobody is in the way");
+        let spool = world.server().begin_spool(CopyContent::Redis).expect("nobody is in the way");
         let operations = world.disk().operations() + world.below(12) as u64;
         while world.disk().operations() < operations && spool.progress().state == SpoolState::Writing {
             world.step();
@@ -350,7 +350,7 @@ fn redis_loads_what_replicas_read() {
         ok(&mut world, &mut main, "COPY large large DB 3");
         world.settle(|_| {});
         let at_cut = ok(&mut world, &mut main, "DEBUG DIGEST");
-        let spool = world.server().begin_spool(Content::Redis).expect("nobody is in the way");
+        let spool = world.server().begin_spool(CopyContent::Redis).expect("nobody is in the way");
         let mut other = world.connect();
         while spool.progress().state == SpoolState::Writing {
             if other.unanswered() < 10 {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::session::{Class, Listed, Part, Protocol, Request, Session, Subject};
+use crate::session::{Class, Listed, Part, Protocol, RequestSize, Session, Subject};
 use engine::Flag::*;
 use engine::{CommandError, CommandResult, Rule, Shape, Table, integer, keyword_is, oneof, token};
 use proactor::Usage;
@@ -82,7 +82,7 @@ fn client_list(ctx: &mut Ctx) -> CommandResult {
         }
         _ => return Err(CommandError::SYNTAX),
     }
-    let listed = Listed { class, ids: ids.clone(), asked: Request::of(ctx.args) };
+    let listed = Listed { class, ids: ids.clone(), asked: RequestSize::of(ctx.args) };
     let finish = move |parts: Vec<Part>, reply: &mut resp::Reply<'_>| {
         let mut lines = Part::sorted_lines(parts);
         if let Some(ids) = ids {

@@ -4,7 +4,7 @@
 //! options and their meaning.
 
 use engine::{CommandError, CommandResult, Mode, Route, Shape, integer, keyword_is, oneof, string, token};
-use pubsub::{ClientTracking, Request};
+use pubsub::{ClientTracking, TrackingRequest};
 use shard::Tracker;
 
 use super::SUBCOMMAND;
@@ -35,7 +35,7 @@ pub(super) const CLIENT_TRACKING: Entry = Entry {
 
 fn client_tracking(ctx: &mut Ctx) -> CommandResult {
     let registry = ctx.host.server().registry;
-    let request = Request::parse(&ctx.args[3..], |id| registry.place(id).is_some())?;
+    let request = TrackingRequest::parse(&ctx.args[3..], |id| registry.place(id).is_some())?;
     match ctx.args[2] {
         word if keyword_is(word, "ON") => {
             request.check(ctx.host.session().tracking.as_deref())?;
@@ -48,7 +48,7 @@ fn client_tracking(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-fn start(ctx: &mut Ctx, request: Request) {
+fn start(ctx: &mut Ctx, request: TrackingRequest) {
     let host = &mut *ctx.host;
     let directory = host.server().directory;
     let session = host.session();

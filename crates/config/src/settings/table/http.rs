@@ -1,6 +1,6 @@
 //! Settings about the console, metrics and health over HTTP.
 
-use crate::{Change, Id, SettingKind};
+use crate::{Changeable, Id, SettingKind};
 
 use super::{PROCESS, REPLICATION, SERVING, Setting, group};
 
@@ -11,7 +11,7 @@ settings! {
         name: "http-port",
         kind: SettingKind::Integer { min: 0, max: 65535 },
         default: "0",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "TCP port for the console, metrics and health over HTTP, on the addresses of http-bind; 0: none",
         ..Setting::of(group::WATCHING)
     };
@@ -19,7 +19,7 @@ settings! {
         name: "http-bind",
         kind: SettingKind::Words,
         default: "127.0.0.1 -::1",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Addresses for HTTP; * is all of IPv4, ::* all of IPv6; an address with a - in front may be missing",
         ..Setting::of(group::WATCHING)
     };

@@ -1,6 +1,6 @@
 //! Settings about the process, and the files that it reads and writes.
 
-use crate::{Change, Id, SettingKind};
+use crate::{Changeable, Id, SettingKind};
 
 use super::{INT, SERVING, Setting, group};
 use crate::consequence::Consequence;
@@ -13,7 +13,7 @@ settings! {
         name: "daemonize",
         kind: SettingKind::Bool,
         default: "no",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Run in the background: the command returns when the server listens. Under systemd (see supervised) it stays in the foreground",
         ..Setting::of(group::PROCESS)
     };
@@ -21,7 +21,7 @@ settings! {
         name: "supervised",
         kind: SettingKind::Choice(&[("no", 0), ("upstart", 1), ("systemd", 2), ("auto", 3)]),
         default: "no",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Service manager to notify when the server is ready, about loading and saving, and when it stops; auto: the one whose variables are set",
         ..Setting::of(group::PROCESS)
     };
@@ -49,13 +49,13 @@ settings! {
     };
     PIDFILE = Setting {
         name: "pidfile",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "File that holds the process number while the server runs; empty: none, in the background /var/run/redis.pid",
         ..Setting::of(group::PROCESS)
     };
     DIR = Setting {
         name: "dir",
-        change: Change::Protected,
+        change: Changeable::Protected,
         effect: Some(Consequence::Directory),
         doc: "Working directory; empty: where it was started",
         ..Setting::of(group::PROCESS)
@@ -64,7 +64,7 @@ settings! {
         name: "dbfilename",
         kind: special::FILE_NAME,
         default: "dump.rdb",
-        change: Change::Protected,
+        change: Changeable::Protected,
         doc: "File name of the snapshot in the working directory, which is loaded at the start; {timestamp} in it becomes the time of the save, and the newest is loaded",
         ..Setting::of(group::PROCESS)
     };
@@ -72,7 +72,7 @@ settings! {
         name: "rdbchecksum",
         kind: SettingKind::Bool,
         default: "yes",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Write a checksum at the end of snapshots, and verify it on loading",
         ..Setting::of(group::PROCESS)
     };
@@ -130,7 +130,7 @@ settings! {
         name: "import-aof",
         kind: SettingKind::Choice(&[("ask", IMPORT_ASK), ("yes", IMPORT_YES), ("no", IMPORT_NO)]),
         default: "ask",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Import Redis' append-only file from the working directory once instead of the snapshot (yes), or ignore it (no); ask: refuse to start if there is one",
         ..Setting::of(group::PROCESS)
     };
@@ -138,7 +138,7 @@ settings! {
         name: "appenddirname",
         kind: special::FILE_NAME,
         default: "appendonlydir",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Folder of the journal in the working directory; Redis 7 and later keep the append-only file there",
         ..Setting::of(group::PROCESS)
     };
@@ -146,7 +146,7 @@ settings! {
         name: "appendfilename",
         kind: special::FILE_NAME,
         default: "appendonly.aof",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Name of Redis' append-only file, and prefix of the names of its parts",
         ..Setting::of(group::PROCESS)
     };

@@ -1,6 +1,6 @@
 //! Settings about replication.
 
-use crate::{Change, Id, SettingKind};
+use crate::{Changeable, Id, SettingKind};
 
 use crate::settings::special::PRIMARY;
 
@@ -13,7 +13,7 @@ settings! {
         name: "replicaof",
         alias: Some("slaveof"),
         kind: PRIMARY,
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Host and port of the primary to follow; the command REPLICAOF changes it; empty: this server is a primary",
         ..Setting::of(group::REPLICATION)
     };

@@ -1,6 +1,6 @@
 //! Settings about permissions, and about limits for single users and addresses.
 
-use crate::{Change, Id, SettingKind};
+use crate::{Changeable, Id, SettingKind};
 
 use super::{HTTP, INT, LONG, PROCESS, QUEUES, REPLICATION, SERVING, Setting, TLS, group};
 use crate::consequence::Consequence;
@@ -17,7 +17,7 @@ settings! {
     };
     ACLFILE = Setting {
         name: "aclfile",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "File with the users, one on each line, for ACL LOAD and ACL SAVE; empty: `user` lines in the configuration declare them",
         ..Setting::of(group::SECURITY)
     };
@@ -63,7 +63,7 @@ settings! {
         name: "enable-debug-command",
         kind: SettingKind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
         default: "no",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Whether DEBUG may be called: no, yes, or by clients on this machine",
         ..Setting::of(group::SECURITY)
     };
@@ -71,7 +71,7 @@ settings! {
         name: "enable-protected-configs",
         kind: SettingKind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
         default: "no",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Whether CONFIG SET may change where files are written: no, yes, or by clients on this machine",
         ..Setting::of(group::SECURITY)
     };
@@ -79,7 +79,7 @@ settings! {
         name: "enable-module-command",
         kind: SettingKind::Choice(&[("no", 0), ("yes", 1), ("local", 2)]),
         default: "no",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Whether MODULE LOAD may be called (it then answers that there are no modules): no, yes, or by clients on this machine",
         ..Setting::of(group::SECURITY)
     };
@@ -87,7 +87,7 @@ settings! {
         name: "cluster-enabled",
         kind: SettingKind::Bool,
         default: "no",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Refused: there is no cluster mode",
         refused: "there are no clusters; `cluster-mode emulated` answers as a cluster of one node does",
         ..Setting::of(group::SECURITY)

@@ -1,6 +1,6 @@
 //! Settings about TLS.
 
-use crate::{Change, Id, SettingKind};
+use crate::{Changeable, Id, SettingKind};
 
 use super::{Consequence, HTTP, INT, PROCESS, QUEUES, REPLICATION, SERVING, Setting, group};
 
@@ -177,7 +177,7 @@ settings! {
         name: "memcached-tls",
         kind: SettingKind::Bool,
         default: "no",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Use TLS on memcached-port",
         ..Setting::of(group::TLS)
     };
@@ -185,7 +185,7 @@ settings! {
         name: "http-tls",
         kind: SettingKind::Bool,
         default: "no",
-        change: Change::AtStart,
+        change: Changeable::AtStart,
         doc: "Serve HTTPS on http-port",
         ..Setting::of(group::TLS)
     };

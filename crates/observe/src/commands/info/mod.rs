@@ -91,7 +91,7 @@ fn text(facts: &dyn Facts, wanted: impl Fn(&str, Shown) -> bool) -> String {
 }
 
 /// Passes the fields of these sections to `to`, for other views of the figures than INFO.
-pub fn figures(facts: &dyn Facts, titles: &[&str], to: &mut dyn FnMut(&str, Value<'_>)) {
+pub fn figures(facts: &dyn Facts, titles: &[&str], to: &mut dyn FnMut(&str, InfoValue<'_>)) {
     let server = facts.server();
     for (_, _, tell) in SECTIONS.iter().filter(|(title, ..)| titles.contains(title)) {
         tell(&mut Report { facts, server: &server, to });
@@ -100,7 +100,7 @@ pub fn figures(facts: &dyn Facts, titles: &[&str], to: &mut dyn FnMut(&str, Valu
 
 /// The value of a field.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Value<'a> {
+pub enum InfoValue<'a> {
     /// A whole number.
     Number(i128),
     /// A number of bytes. INFO shows it a second time with a unit.
@@ -115,16 +115,16 @@ pub enum Value<'a> {
     Text(&'a str),
 }
 
-impl Value<'_> {
+impl InfoValue<'_> {
     /// Adds the field to the text of INFO.
     fn write(self, name: &str, text: &mut String) {
         let _ = match self {
-            Value::Number(number) => write!(text, "{name}:{number}\r\n"),
-            Value::Bytes(bytes) => write!(text, "{name}:{bytes}\r\n{name}_human:{}\r\n", Human(bytes)),
-            Value::Ratio(ratio) => write!(text, "{name}:{ratio:.2}\r\n"),
-            Value::Percent(percent) => write!(text, "{name}:{percent:.2}%\r\n"),
-            Value::Seconds(seconds) => write!(text, "{name}:{seconds:.6}\r\n"),
-            Value::Text(value) => write!(text, "{name}:{value}\r\n"),
+            InfoValue::Number(number) => write!(text, "{name}:{number}\r\n"),
+            InfoValue::Bytes(bytes) => write!(text, "{name}:{bytes}\r\n{name}_human:{}\r\n", Human(bytes)),
+            InfoValue::Ratio(ratio) => write!(text, "{name}:{ratio:.2}\r\n"),
+            InfoValue::Percent(percent) => write!(text, "{name}:{percent:.2}%\r\n"),
+            InfoValue::Seconds(seconds) => write!(text, "{name}:{seconds:.6}\r\n"),
+            InfoValue::Text(value) => write!(text, "{name}:{value}\r\n"),
         };
     }
 }
@@ -133,28 +133,28 @@ impl Value<'_> {
 struct Report<'a> {
     facts: &'a dyn Facts,
     server: &'a Server,
-    to: &'a mut dyn FnMut(&str, Value<'_>),
+    to: &'a mut dyn FnMut(&str, InfoValue<'_>),
 }
 
 impl Report<'_> {
-    fn field(&mut self, name: &str, value: Value<'_>) {
+    fn field(&mut self, name: &str, value: InfoValue<'_>) {
         (self.to)(name, value);
     }
 
     fn number(&mut self, name: &str, number: impl Into<i128>) {
-        self.field(name, Value::Number(number.into()));
+        self.field(name, InfoValue::Number(number.into()));
     }
 
     fn text(&mut self, name: &str, text: &str) {
-        self.field(name, Value::Text(text));
+        self.field(name, InfoValue::Text(text));
     }
 
     fn ratio(&mut self, name: &str, ratio: f64) {
-        self.field(name, Value::Ratio(ratio));
+        self.field(name, InfoValue::Ratio(ratio));
     }
 
     fn bytes(&mut self, name: &str, bytes: u64) {
-        self.field(name, Value::Bytes(bytes));
+        self.field(name, InfoValue::Bytes(bytes));
     }
 
     /// Fields about things that Darter does not have.
@@ -205,7 +205,7 @@ mod tests {
     use crate::facts::{Clients, CpuTime, Loading, Persistence, Replication, Spans};
     use crate::memory::Memory;
     use crate::observed::Observed;
-    use crate::settings::Settings;
+    use crate::settings::ObserveSettings;
 
     #[test]
     fn bytes_have_units() {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     fn example() -> Example {
-        let settings = Settings {
+        let settings = ObserveSettings {
             slow_us: None,
             slow_log_len_max: 0,
             latency_threshold_ms: None,

@@ -3,7 +3,7 @@
 use keyspace::Tally;
 use shard::Scope;
 
-use super::{Report, Value};
+use super::{InfoValue, Report};
 use crate::durations::Durations;
 use crate::facts::{Followed, Persistence, Span};
 use crate::observed::Observed;
@@ -72,11 +72,11 @@ pub(super) fn memory(report: &mut Report) {
     report.bytes("used_memory", used);
     report.bytes("used_memory_rss", memory.rss_bytes);
     report.bytes("used_memory_peak", memory.peak_bytes);
-    report.field("used_memory_peak_perc", Value::Percent(memory.peak_percent()));
+    report.field("used_memory_peak_perc", InfoValue::Percent(memory.peak_percent()));
     report.number("used_memory_overhead", memory.overhead_bytes());
     report.number("used_memory_startup", memory.startup_bytes);
     report.number("used_memory_dataset", memory.dataset_bytes());
-    report.field("used_memory_dataset_perc", Value::Percent(memory.dataset_percent()));
+    report.field("used_memory_dataset_perc", InfoValue::Percent(memory.dataset_percent()));
     let active = used + memory.unused_bytes;
     report.number("allocator_allocated", used);
     report.number("allocator_active", active);
@@ -291,7 +291,7 @@ fn followed(report: &mut Report, followed: &Followed) {
         report.number("master_sync_total_bytes", total);
         report.number("master_sync_read_bytes", read);
         report.number("master_sync_left_bytes", total as i64 - read as i64);
-        report.field("master_sync_perc", Value::Ratio(percent));
+        report.field("master_sync_perc", InfoValue::Ratio(percent));
         report.number("master_sync_last_io_seconds_ago", silent_seconds);
     }
     if !is_up {
@@ -340,8 +340,8 @@ pub(super) fn replication(report: &mut Report) {
 
 pub(super) fn cpu(report: &mut Report) {
     for (whose, time) in ["", "_children", "_main_thread"].iter().zip(report.facts.cpu()) {
-        report.field(&format!("used_cpu_sys{whose}"), Value::Seconds(time.system));
-        report.field(&format!("used_cpu_user{whose}"), Value::Seconds(time.user));
+        report.field(&format!("used_cpu_sys{whose}"), InfoValue::Seconds(time.system));
+        report.field(&format!("used_cpu_user{whose}"), InfoValue::Seconds(time.user));
     }
 }
 

@@ -38,7 +38,7 @@ impl Manifest {
             if !line.ends_with(b"\n") {
                 return Err(error("the manifest ends in the middle of a line"));
             }
-            let Line { file, number, kind } = Line::decode(line).map_err(error)?;
+            let ManifestLine { file, number, kind } = ManifestLine::decode(line).map_err(error)?;
             match kind {
                 b'b' if manifest.base.is_some() => return Err(error("a second base file")),
                 b'b' => manifest.base = Some(file),
@@ -66,14 +66,14 @@ impl Manifest {
 }
 
 /// A parsed line.
-struct Line {
+struct ManifestLine {
     file: String,
     number: u64,
     kind: u8,
 }
 
-impl Line {
-    fn decode(line: &[u8]) -> Result<Line, &'static str> {
+impl ManifestLine {
+    fn decode(line: &[u8]) -> Result<ManifestLine, &'static str> {
         const NOT_A_LINE: &str = "not a line of a manifest";
         let words = split_args(line.trim_ascii()).ok_or("quotes that do not match")?;
         let (pairs, rest) = words.as_chunks::<2>();
@@ -90,7 +90,7 @@ impl Line {
             }
         }
         match (file, number, kind) {
-            (Some(file), Some(number @ 1..), Some(kind)) => Ok(Line { file, number, kind }),
+            (Some(file), Some(number @ 1..), Some(kind)) => Ok(ManifestLine { file, number, kind }),
             _ => Err(NOT_A_LINE),
         }
     }

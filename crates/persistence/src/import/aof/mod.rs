@@ -19,4 +19,4 @@ mod reader;
 
 pub use error::{Error, ManifestError, Why};
 pub use manifest::{MANIFEST_BYTES_MAX, Manifest};
-pub use reader::{Reader, Record};
+pub use reader::{FileCommand, Reader};

@@ -20,7 +20,7 @@ const RESERVED_BYTES_MAX: usize = 64 * 1024;
 
 /// A command in a file.
 #[derive(Debug, Default)]
-pub struct Record {
+pub struct FileCommand {
     bytes: Vec<u8>,
     /// Where each argument ends.
     ends: Vec<usize>,
@@ -28,7 +28,7 @@ pub struct Record {
     pub offset: u64,
 }
 
-impl Record {
+impl FileCommand {
     /// The arguments, at least one.
     pub fn args<'a>(&'a self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut start = 0;
@@ -71,7 +71,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// [`Why::Torn`] if the file ends in the middle of a command.
-    pub fn next(&mut self, record: &mut Record) -> Result<bool, Error> {
+    pub fn next(&mut self, record: &mut FileCommand) -> Result<bool, Error> {
         loop {
             if !self.has(1)? {
                 return Ok(false);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     fn read(text: &[u8]) -> (Vec<String>, Option<String>) {
-        let (mut reader, mut record) = (Reader::new(Slow(text), 0, 1000), Record::default());
+        let (mut reader, mut record) = (Reader::new(Slow(text), 0, 1000), FileCommand::default());
         let mut found = Vec::new();
         loop {
             match reader.next(&mut record) {

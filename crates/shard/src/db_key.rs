@@ -6,36 +6,36 @@ use foldhash::fast::FixedState;
 use hashbrown::{Equivalent, HashMap};
 
 /// A map by database and key. Each store has its own seed, so that clients cannot make entries collide.
-pub(crate) type PlaceMap<V> = HashMap<Place, V, FixedState>;
+pub(crate) type DbKeyMap<V> = HashMap<DbKey, V, FixedState>;
 
 /// A database and a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct DbKey {
     pub(crate) db: u32,
     pub(crate) key: Box<[u8]>,
 }
 
-/// A borrowed [`Place`], for look-ups.
-pub(crate) struct PlaceRef<'a> {
+/// A borrowed [`DbKey`], for look-ups.
+pub(crate) struct DbKeyRef<'a> {
     pub(crate) db: u32,
     pub(crate) key: &'a [u8],
 }
 
-impl Hash for Place {
+impl Hash for DbKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        PlaceRef { db: self.db, key: &self.key }.hash(state);
+        DbKeyRef { db: self.db, key: &self.key }.hash(state);
     }
 }
 
-impl Hash for PlaceRef<'_> {
+impl Hash for DbKeyRef<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u32(self.db);
         state.write(self.key);
     }
 }
 
-impl Equivalent<Place> for PlaceRef<'_> {
-    fn equivalent(&self, place: &Place) -> bool {
+impl Equivalent<DbKey> for DbKeyRef<'_> {
+    fn equivalent(&self, place: &DbKey) -> bool {
         self.db == place.db && *self.key == *place.key
     }
 }

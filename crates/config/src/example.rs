@@ -76,6 +76,7 @@ pub(crate) static TABLE: Table<Consequence> = Table {
             kind: SUMS,
             default: "1 2",
             doc: "When to save",
+            details: "The numbers of all lines count.",
             ..Setting::of("Process")
         },
         Setting { name: "dir", change: Change::Protected, doc: "Where to save", ..Setting::of("Process") },

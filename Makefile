@@ -7,7 +7,7 @@ SIDEKIQ ?= 7
 MACHINES ?= x86_64
 export VERSION SUITES PARTS JOBS PROCESSES THREADS QUEUES URL PEER PEERS TIMES BUSY ONLY
 
-.PHONY: compilers-are-there ports-are-free help run build programs release test test-again quick-test differential simulate hostile fuzz loom miri lint fmt bench bench-quick bench-tables bench-scaling bench-growth bench-commands bench-evictions bench-jobs bench-due bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq jobs-soak power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup recover-sidekiq
+.PHONY: compilers-are-there ports-are-free help run build programs release test test-again quick-test differential simulate hostile fuzz loom miri sanitize lint fmt bench bench-quick bench-tables bench-scaling bench-growth bench-commands bench-evictions bench-jobs bench-due bench-memory bench-resident bench-holds bench-journal bench-replication bench-tls hostile-tenant queue-account sentinel crash crash-sidekiq jobs-soak power-failure scaling demo migrate-demo ha-demo console gates static tarball deb rpm container test-container test-charts test-tarball test-rpm test-packages test-adopt systemd gate-memcached audit sbom clean setup recover-sidekiq
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | column -t -s "$$(printf '\t')"
@@ -56,7 +56,7 @@ hostile: build ## The tests of bad input, and of replicas and clients that read 
 fuzz: ## The decoders under the fuzzer, each for FUZZ_SECONDS (600); what it finds is kept in fuzz/corpus
 	FUZZ_CORPUS=1 scripts/fuzz -max_total_time=$${FUZZ_SECONDS:-600}
 
-loom: ## Baton, mailbox, inbox, letterbox and the order of the log under the model checker
+loom: ## Baton, mailbox, inbox, letterbox, the allocator's stacks and the order of the log under the model checker
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p shard --test loom --release --target-dir target/loom
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p proactor --test loom_inbox --release --target-dir target/loom
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p heap --test loom_letterbox --test loom_stack --release --target-dir target/loom
@@ -64,6 +64,9 @@ loom: ## Baton, mailbox, inbox, letterbox and the order of the log under the mod
 
 miri: ## The unsafe code of heap, ds and keyspace under Miri (nightly)
 	scripts/miri
+
+sanitize: ## The Lua binding, the allocator and what is between threads under the address and the thread sanitizer, then a server under clients (nightly)
+	scripts/sanitize
 
 lint: ## Formatting and clippy, as CI sees them
 	$(CARGO) fmt --all --check

@@ -59,7 +59,7 @@ hostile: build ## The tests of bad input, and of replicas and clients that read 
 fuzz: ## The decoders under the fuzzer, each for FUZZ_SECONDS (600); what it finds is kept in fuzz/corpus
 	FUZZ_CORPUS=1 scripts/fuzz -max_total_time=$${FUZZ_SECONDS:-600}
 
-loom: # Baton, mailbox, inbox, letterbox and the order of the log under the model checker
+loom: # Baton, mailbox, inbox, letterbox, the allocator's stacks and the order of the log under the model checker
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p shard --test loom --release --target-dir target/loom
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p proactor --test loom_inbox --release --target-dir target/loom
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p heap --test loom_letterbox --test loom_stack --release --target-dir target/loom
@@ -67,6 +67,9 @@ loom: # Baton, mailbox, inbox, letterbox and the order of the log under the mode
 
 miri: # The unsafe code of heap, ds and keyspace under Miri (nightly)
 	scripts/miri
+
+sanitize: # The Lua binding, the allocator and what is between threads under the address and the thread sanitizer, then a server under clients (nightly)
+	scripts/sanitize
 
 lint: ## Formatting and clippy, as CI sees them
 	$(CARGO) fmt --all --check

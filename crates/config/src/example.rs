@@ -71,6 +71,7 @@ pub(crate) static TABLE: Table = Table {
             kind: SUMS,
             default: "1 2",
             doc: "When to save",
+            details: "The numbers of all lines count.",
             ..Setting::of("Process")
         },
         Setting {

@@ -44,7 +44,7 @@ impl Table {
                     "| `{}`{alias} | {value} | `{}` | {change} | {} |",
                     setting.name,
                     shown(setting.default),
-                    setting.doc
+                    whole(setting)
                 );
             }
         }
@@ -80,6 +80,14 @@ fn argument(setting: &Setting) -> String {
     }
 }
 
+/// The phrase of a setting and, as sentences after it, its details.
+fn whole<E>(setting: &Setting<E>) -> String {
+    match setting.details {
+        "" => setting.doc.to_owned(),
+        details => format!("{}. {details}", setting.doc),
+    }
+}
+
 fn shown(default: &str) -> &str {
     if default.is_empty() { "\"\"" } else { default }
 }
@@ -95,12 +103,13 @@ mod tests {
         assert!(flags.contains("\n\nNetwork\n  --port <number>"), "{flags}");
         let seconds = format!("  --timeout <seconds>{:25}Until when [default: 0]\n", "");
         assert!(flags.ends_with(&seconds), "{flags}");
+        assert!(flags.contains("When to save [default: 1 2]\n"), "the page has the details: {flags}");
     }
 
     #[test]
     fn pages_say_what_may_change_and_what_is_refused() {
         let page = TABLE.page();
-        assert!(page.contains("| `save` (`save-points`) | numbers | `1 2` |  | When to save |\n"), "{page}");
+        assert!(page.contains("| `save` (`save-points`) | numbers | `1 2` |  | When to save. The numbers of all lines count. |\n"), "{page}");
         assert!(page.contains("| `pin` | yes\\|no | `yes` |  | Stay there |\n"), "{page}");
         assert!(page.contains("| `dir` | text | `\"\"` | *protected* | Where to save |\n"), "{page}");
         assert_eq!(TABLE.page_of_foreign(), "`activerehashing`, `hz`");

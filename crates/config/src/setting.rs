@@ -44,8 +44,10 @@ pub struct Setting {
     pub effect: Option<Consequence>,
     /// The heading in the help.
     pub group: &'static str,
-    /// The description: a phrase without a full stop.
+    /// What it is, for `--help` and the page about settings: a phrase without a full stop.
     pub doc: &'static str,
+    /// What else there is to know, for the page: sentences. Empty: nothing.
+    pub details: &'static str,
     /// The value is hidden wherever commands are shown, as in MONITOR and the slow log.
     pub is_secret: bool,
     /// Why all values but the default are refused, and what to do instead; empty: they are accepted.
@@ -66,6 +68,7 @@ impl Setting {
             effect: None,
             group,
             doc: "",
+            details: "",
             is_secret: false,
             refused: "",
         }

@@ -5,6 +5,9 @@ use crate::foreign::Foreign;
 use crate::kind::SettingValue;
 use crate::setting::{Id, Setting};
 
+/// Longest description, so that a line of `--help` stays one.
+const DOC_CHARS_MAX: usize = 120;
+
 /// All settings of a program.
 #[derive(Debug)]
 pub struct Table {
@@ -45,8 +48,8 @@ impl Table {
     /// Checks the table. The table's owner calls this in a test.
     ///
     /// # Panics
-    /// If a name occurs twice; if a setting has no description or an invalid default; if the directives without effect
-    /// are not sorted, or their defaults are not in canonical form.
+    /// If a name occurs twice; if a setting has no description, one that is too long for a line, or an invalid default; if
+    /// the directives without effect are not sorted, or their defaults are not in canonical form.
     pub fn assert_valid(&self) {
         for (id, setting) in self.all() {
             assert_eq!(self.find(setting.name), Some(id), "{} occurs twice", setting.name);
@@ -54,7 +57,14 @@ impl Table {
         }
         for setting in self.settings {
             assert!(self.groups.contains(&setting.group), "{}", setting.name);
-            assert!(!setting.doc.is_empty() && !setting.doc.ends_with('.'), "{}", setting.name);
+            let (doc, details) = (setting.doc, setting.details);
+            assert!(!doc.is_empty() && !doc.ends_with('.'), "{}", setting.name);
+            assert!(
+                doc.chars().count() <= DOC_CHARS_MAX,
+                "{}: what is beyond one line is a detail",
+                setting.name
+            );
+            assert!(details.is_empty() || details.ends_with('.'), "{}: details are sentences", setting.name);
         }
         assert!(self.foreign.is_sorted_by(|a, b| a.name < b.name));
         for foreign in self.foreign {

@@ -45,4 +45,4 @@ pub use monitors::{CommandSource, Monitors, line};
 pub use observed::{Observed, Rate};
 pub use peaks::RecentPeaks;
 pub use settings::ObserveSettings;
-pub use stats::{CommandStats, Counter, Denial, EntryType, ErrorCounts, ThreadStats, WIDTH_BUCKETS};
+pub use stats::{CommandStats, Counter, Denial, EntryType, ErrorCounts, ThreadStats, Total, WIDTH_BUCKETS};

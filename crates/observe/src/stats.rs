@@ -227,100 +227,146 @@ impl ErrorCounts {
     }
 }
 
-/// Counters of one thread.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct ThreadStats {
-    /// Commands by [`EntryType`].
-    pub entries: [Counter; 6],
-    /// Commands that ran.
-    pub commands_processed: Counter,
-    /// Entries by the number of shards.
-    pub widths: [Counter; WIDTH_BUCKETS],
-    /// Commands that ran here for clients of other threads.
-    pub delegated: Counter,
-    /// Commands of this thread's clients that were left with the holder of their shard.
-    pub left_with_holder: Counter,
-    /// Attempts to enter the shards of a transaction that failed and were repeated.
-    pub retries: Counter,
-    /// Shards that scripts lent to others while they waited.
-    pub lent: Counter,
-    /// Commands held back because a snapshot was being saved.
-    pub held_back: Counter,
-    /// Turns that began with a shard kept from the last turn, because it had a long backlog.
-    pub kept: Counter,
-    /// The current number of monitors.
-    pub monitors: Counter,
-    /// The current number of blocked clients. This and the memory of the Lua states are not counted since the start.
-    pub blocked_clients: Counter,
-    /// Blocked clients whose wait has a timeout.
-    pub clients_with_timeout: Counter,
-    /// The current number of connections.
-    pub connections: Counter,
-    /// The load in the last round, in thousandths.
-    pub busy: Counter,
-    /// The share of commands that were left with a shard's holder in that round, in thousandths.
-    pub contended: Counter,
-    /// When that round ended, by the monotonic clock.
-    pub looked_ms: Counter,
-    /// How many threads serve connections now. Only the first thread sets this.
-    pub threads_in_use: Counter,
-    /// Connections that moved to other threads.
-    pub connections_moved: Counter,
-    /// The largest input buffer of a client in the last seconds.
-    pub recent_input_bytes_max: Counter,
-    /// The largest output buffer of a client in the last seconds.
-    pub recent_output_bytes_max: Counter,
-    /// How many of the keys that background expiry looked at had expired. This and the next one are `f64`s in which old
-    /// samples lose weight.
-    pub stale_keys: Counter,
-    /// How many keys background expiry looked at.
-    pub sampled_keys: Counter,
-    /// The current number of large values and databases that wait to be freed.
-    pub garbage: Counter,
-    /// The current memory of the thread's clients.
-    pub client_bytes: Counter,
-    /// The current memory of its largest client.
-    pub largest_client_bytes: Counter,
-    /// Clients that were disconnected to free memory.
-    pub evicted_clients: Counter,
-    /// Large values, and keys of flushed databases, that were freed in the background.
-    pub lazily_freed: Counter,
-    /// The share of its time that defragmentation may use now, in percent.
-    pub defrag_percent: Counter,
-    /// Blocks of memory that defragmentation moved.
-    pub defrag_hits: Counter,
-    /// Blocks that it did not move.
-    pub defrag_misses: Counter,
-    /// Keys whose blocks defragmentation moved.
-    pub defrag_key_hits: Counter,
-    /// Keys that it visited without moving a block.
-    pub defrag_key_misses: Counter,
-    /// Connections that were accepted.
-    pub connections_received: Counter,
-    /// Connections that were rejected.
-    pub rejected_connections: Counter,
-    /// Bytes received from clients.
-    pub net_input_bytes: Counter,
-    /// Bytes sent to clients.
-    pub net_output_bytes: Counter,
-    /// Times that input was received.
-    pub reads_processed: Counter,
-    /// Times that output was sent.
-    pub writes_processed: Counter,
-    /// Turns of the thread's loop.
-    pub cycles: Counter,
-    /// How long they took, without sleeping and polling.
-    pub cycles_ns: Counter,
-    /// All error replies.
-    pub error_replies: Counter,
-    /// Error replies by code.
-    pub errors: ErrorCounts,
-    /// Denials by [`Denial`]; never reset.
-    pub denied: [Counter; 4],
-    command_count: usize,
-    /// Counters of each command, by its number. Allocated at the first command, as many threads never run any.
-    commands: OnceLock<Box<[CommandStats]>>,
+/// A counter of a thread that `CONFIG RESETSTAT` resets, and where it is shown.
+pub struct Total {
+    /// What it counts.
+    pub what: &'static str,
+    /// Its name in INFO. `None`: it is not there, or in another unit.
+    pub info: Option<&'static str>,
+    /// Its name in `/metrics`, and whether it is a gauge there, as redis_exporter has it.
+    pub metric: Option<(&'static str, bool)>,
+    /// The counter of a thread.
+    pub of: fn(&ThreadStats) -> &Counter,
+}
+
+/// Declares the counters of a thread. What is declared below `totals` is reset by `CONFIG RESETSTAT`, and shown in INFO
+/// and in `/metrics` if it has a name there; the others are fields and no more.
+macro_rules! metrics {
+    (@is_gauge counter) => { false };
+    (@is_gauge gauge) => { true };
+    (@name) => { None };
+    (@name $name:literal) => { Some($name) };
+    (@metric) => { None };
+    (@metric $kind:ident $name:literal) => { Some(($name, metrics!(@is_gauge $kind))) };
+    (
+        totals { $(#[doc = $what:literal] $total:ident $(: $info:literal)? $(=> $kind:ident $metric:literal)?;)* }
+        others { $($others:tt)* }
+    ) => {
+        /// Counters of one thread.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub struct ThreadStats {
+            $(#[doc = $what] pub $total: Counter,)*
+            $($others)*
+        }
+
+        impl ThreadStats {
+            /// All counters that are reset and counted by themselves.
+            pub const TOTALS: &[Total] = &[$(Total {
+                what: $what,
+                info: metrics!(@name $($info)?),
+                metric: metrics!(@metric $($kind $metric)?),
+                of: |stats| &stats.$total,
+            }),*];
+        }
+    };
+}
+
+metrics! {
+    totals {
+        /// Commands that ran.
+        commands_processed: "total_commands_processed" => counter "redis_commands_processed_total";
+        /// Commands that a thread ran for clients of another thread.
+        delegated: "tx_delegated" => counter "darter_delegated_total";
+        /// Commands of the thread's clients that were left with the holder of their shard.
+        left_with_holder;
+        /// Attempts of commands to enter several shards that failed because one was taken.
+        retries: "tx_retries" => counter "darter_baton_retries_total";
+        /// Shards that waiting scripts lent to other scripts.
+        lent: "tx_lent" => counter "darter_baton_lent_total";
+        /// Commands held back because a snapshot was being saved.
+        held_back;
+        /// Times that a thread kept a shard into its next turn because of its backlog.
+        kept: "tx_kept" => counter "darter_baton_kept_total";
+        /// Connections that moved to other threads.
+        connections_moved: "connections_moved";
+        /// Clients that were disconnected to free memory.
+        evicted_clients: "evicted_clients" => counter "redis_evicted_clients_total";
+        /// Large values, and keys of flushed databases, that were freed in the background.
+        lazily_freed: "lazyfreed_objects" => gauge "redis_lazyfreed_objects";
+        /// Blocks of memory that defragmentation moved.
+        defrag_hits: "active_defrag_hits" => gauge "redis_defrag_hits";
+        /// Blocks that it did not move.
+        defrag_misses: "active_defrag_misses" => gauge "redis_defrag_misses";
+        /// Keys whose blocks defragmentation moved.
+        defrag_key_hits: "active_defrag_key_hits" => gauge "redis_defrag_key_hits";
+        /// Keys that it visited without moving a block.
+        defrag_key_misses: "active_defrag_key_misses" => gauge "redis_defrag_key_misses";
+        /// Connections that were accepted.
+        connections_received: "total_connections_received" => counter "redis_connections_received_total";
+        /// Connections that were rejected.
+        rejected_connections: "rejected_connections" => counter "redis_rejected_connections_total";
+        /// Bytes received from clients.
+        net_input_bytes: "total_net_input_bytes" => counter "redis_net_input_bytes_total";
+        /// Bytes sent to clients.
+        net_output_bytes: "total_net_output_bytes" => counter "redis_net_output_bytes_total";
+        /// Times that input was received.
+        reads_processed: "total_reads_processed" => counter "redis_total_reads_processed";
+        /// Times that output was sent.
+        writes_processed: "total_writes_processed" => counter "redis_total_writes_processed";
+        /// Turns of the thread's loop.
+        cycles: "eventloop_cycles";
+        /// How long they took, without sleeping and polling.
+        cycles_ns;
+        /// All error replies.
+        error_replies: "total_error_replies" => counter "redis_total_error_replies";
+    }
+    others {
+        /// Commands by [`EntryType`].
+        pub entries: [Counter; 6],
+        /// Entries by the number of shards.
+        pub widths: [Counter; WIDTH_BUCKETS],
+        /// The current number of monitors.
+        pub monitors: Counter,
+        /// The current number of blocked clients. This and the memory of the Lua states are not counted since the start.
+        pub blocked_clients: Counter,
+        /// Blocked clients whose wait has a timeout.
+        pub clients_with_timeout: Counter,
+        /// The current number of connections.
+        pub connections: Counter,
+        /// The load in the last round, in thousandths.
+        pub busy: Counter,
+        /// The share of commands that were left with a shard's holder in that round, in thousandths.
+        pub contended: Counter,
+        /// When that round ended, by the monotonic clock.
+        pub looked_ms: Counter,
+        /// How many threads serve connections now. Only the first thread sets this.
+        pub threads_in_use: Counter,
+        /// The largest input buffer of a client in the last seconds.
+        pub recent_input_bytes_max: Counter,
+        /// The largest output buffer of a client in the last seconds.
+        pub recent_output_bytes_max: Counter,
+        /// How many of the keys that background expiry looked at had expired. This and the next one are `f64`s in which old
+        /// samples lose weight.
+        pub stale_keys: Counter,
+        /// How many keys background expiry looked at.
+        pub sampled_keys: Counter,
+        /// The current number of large values and databases that wait to be freed.
+        pub garbage: Counter,
+        /// The current memory of the thread's clients.
+        pub client_bytes: Counter,
+        /// The current memory of its largest client.
+        pub largest_client_bytes: Counter,
+        /// The share of its time that defragmentation may use now, in percent.
+        pub defrag_percent: Counter,
+        /// Error replies by code.
+        pub errors: ErrorCounts,
+        /// Denials by [`Denial`]; never reset.
+        pub denied: [Counter; 4],
+        command_count: usize,
+        /// Counters of each command, by its number. Allocated at the first command, as many threads never run any.
+        commands: OnceLock<Box<[CommandStats]>>,
+    }
 }
 
 impl ThreadStats {
@@ -402,38 +448,14 @@ impl ThreadStats {
     /// All counters that `CONFIG RESETSTAT` resets, except errors by code and durations, always in the same order. Those
     /// of commands come last, and are missing if the thread never ran one.
     pub(crate) fn counters(&self) -> impl Iterator<Item = &Counter> {
-        let single = [
-            &self.commands_processed,
-            &self.delegated,
-            &self.left_with_holder,
-            &self.retries,
-            &self.lent,
-            &self.held_back,
-            &self.kept,
-            &self.evicted_clients,
-            &self.lazily_freed,
-            &self.defrag_hits,
-            &self.defrag_misses,
-            &self.defrag_key_hits,
-            &self.defrag_key_misses,
-            &self.connections_received,
-            &self.connections_moved,
-            &self.rejected_connections,
-            &self.net_input_bytes,
-            &self.net_output_bytes,
-            &self.reads_processed,
-            &self.writes_processed,
-            &self.cycles,
-            &self.cycles_ns,
-            &self.error_replies,
-        ];
+        let single = ThreadStats::TOTALS.iter().map(|total| (total.of)(self));
         let of_commands = self
             .commands
             .get()
             .into_iter()
             .flatten()
             .flat_map(|command| [&command.calls, &command.ns, &command.rejected, &command.failed]);
-        single.into_iter().chain(&self.entries).chain(&self.widths).chain(of_commands)
+        single.chain(&self.entries).chain(&self.widths).chain(of_commands)
     }
 }
 

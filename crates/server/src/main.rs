@@ -1,7 +1,11 @@
 //! The `darter` binary.
 
+#![allow(unexpected_cfgs, reason = "`scripts/sanitize` sets `sanitized`")]
+
 use std::process::ExitCode;
 
+// The sanitizers watch the system's allocator.
+#[cfg(not(sanitized))]
 #[global_allocator]
 static ALLOCATOR: heap::Allocator = heap::Allocator;
 

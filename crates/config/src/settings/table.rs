@@ -131,7 +131,8 @@ settings! {
         kind: SettingKind::Words,
         default: "* -::*",
         effect: Some(Consequence::Listen),
-        doc: "Addresses to listen on; * is all of IPv4, ::* all of IPv6; an address with a - in front may be missing",
+        doc: "Addresses to listen on; * is all of IPv4, ::* all of IPv6",
+        details: "An address with a - in front may be missing.",
         ..Setting::of(group::NETWORK)
     };
     UNIXSOCKET = Setting {
@@ -179,7 +180,8 @@ settings! {
         unit: "clients",
         default: "10000",
         effect: Some(Consequence::MaxClients),
-        doc: "Maximum number of connected clients; lowered at the start if the system does not allow so many open files",
+        doc: "Maximum number of connected clients",
+        details: "It is lowered at the start if the system does not allow so many open files.",
         ..Setting::of(group::NETWORK)
     };
     CLIENT_QUERY_BUFFER_LIMIT = Setting {
@@ -194,7 +196,8 @@ settings! {
         name: "client-output-buffer-limit",
         kind: special::OUTPUT_LIMITS,
         default: "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
-        doc: "Per class of clients: unsent bytes at which a client is disconnected at once (hard), and at which it is disconnected after some seconds (soft, seconds); 0: no limit. The limit of `pubsub` also holds for what any client has not read of invalidations",
+        doc: "Unsent bytes at which a client of a class is disconnected: at once (hard), after seconds (soft)",
+        details: "0: no limit. The limit of `pubsub` also holds for what any client has not read of invalidations.",
         ..Setting::of(group::NETWORK)
     };
     CLIENT_UNREAD_BYTES_MAX = Setting {
@@ -202,7 +205,8 @@ settings! {
         kind: SettingKind::Memory { min: 1 << 20, max: LONG },
         unit: "bytes",
         default: "1073741824",
-        doc: "Bytes of unread replies at which a client is no longer served until it reads them, and is disconnected after a minute",
+        doc: "Bytes of unread replies at which a client is no longer served until it reads them",
+        details: "It is disconnected after a minute.",
         ..Setting::of(group::NETWORK)
     };
     MEMCACHED_PORT = Setting {
@@ -271,7 +275,8 @@ settings! {
         name: "threads-elastic",
         kind: SettingKind::Switch,
         default: "yes",
-        doc: "Serve connections on as many threads as the load needs, and move them to idle threads; no: each stays on the thread that it was assigned to round-robin",
+        doc: "Serve connections on as many threads as the load needs; no: on all",
+        details: "With yes, connections move to idle threads. With no, each stays on the thread that it was assigned to round-robin.",
         ..Setting::of(group::THREADS)
     };
     NUM_SHARDS = Setting {
@@ -288,7 +293,8 @@ settings! {
         kind: SettingKind::Choice(&[("roam", 0), ("home", 1)]),
         default: "roam",
         change: Changeable::AtStart,
-        doc: "roam: the thread that reads a command enters the key's shard; home: it sends the command to the thread that owns the shard",
+        doc: "roam: the thread that reads a command enters the key's shard; home: the thread that owns it does",
+        details: "With home, the command is sent to that thread.",
         ..Setting::of(group::THREADS)
     };
     SHARD_ROUND_ROBIN_PREFIX = Setting {
@@ -302,7 +308,8 @@ settings! {
         kind: special::COLOCATION,
         default: "bull:{*}: bq:{*}: {dramatiq}:",
         change: Changeable::AtStart,
-        doc: "Keys to keep on one shard, because scripts use them together: bull:{*}: keeps all keys of a BullMQ queue together, bull:mail:wait and bull:mail:7. Rules are separated by spaces and replace the default. They change speed, not results, but also the names of the keys beside a queue used with JOB commands: change them only while such queues have no active, delayed or dead jobs, limits or schedules",
+        doc: "Keys to keep on one shard because scripts use them together, as rules separated by spaces",
+        details: "The rule `bull:{*}:` keeps all keys of a BullMQ queue together, such as `bull:mail:wait` and `bull:mail:7`. Rules that are given replace the default. They change speed, not results, but also the names of the keys beside a queue used with JOB commands: change them only while such queues have no active, delayed or dead jobs, limits or schedules.",
         ..Setting::of(group::THREADS)
     };
     SINGLEHOP_BLOCKING = Setting {
@@ -350,7 +357,8 @@ settings! {
         kind: SettingKind::Switch,
         default: "no",
         change: Changeable::AtStart,
-        doc: "Pin each thread to one processor of server_cpulist: for repeatable measurements on an otherwise idle machine",
+        doc: "Pin each thread to one processor of server_cpulist",
+        details: "This is for repeatable measurements on an otherwise idle machine.",
         ..Setting::of(group::THREADS)
     };
     DISABLE_THP = Setting {
@@ -379,7 +387,8 @@ settings! {
         unit: "bytes",
         default: "0",
         effect: Some(Consequence::Memory),
-        doc: "Limit of memory for data and clients, at which keys are evicted or commands that need more memory are refused; what the server itself needs, and what waits for replicas or the disk, does not count; 0: no limit",
+        doc: "Limit of memory for data and clients; 0: no limit",
+        details: "Above it keys are evicted, or commands that need more memory are refused. What the server itself needs, and what waits for replicas or the disk, does not count.",
         ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_POLICY = Setting {
@@ -387,7 +396,8 @@ settings! {
         kind: SettingKind::Choice(Policy::CHOICES),
         default: "noeviction",
         effect: Some(Consequence::Data),
-        doc: "Which keys are evicted: any (allkeys) or only those that expire (volatile); the least recently used (lru) or least frequently used (lfu) ones, any (random), or those that expire first (ttl)",
+        doc: "Which keys are evicted: any (allkeys) or only those that expire (volatile)",
+        details: "Of these, the least recently used (lru) or least frequently used (lfu) ones, any (random), or those that expire first (ttl).",
         ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_SAMPLES = Setting {
@@ -402,7 +412,8 @@ settings! {
         name: "maxmemory-eviction-tenacity",
         kind: SettingKind::Integer { min: 0, max: 100 },
         default: "10",
-        doc: "How long evictions may delay a command: 50 µs for each step up to 10, 15 % more for each further step, 100: without limit; the rest is done in the background",
+        doc: "How long evictions may delay a command; 100: without limit",
+        details: "Each step up to 10 allows 50 µs, and each further step 15 % more. The rest is done in the background.",
         ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_CLIENTS = Setting {
@@ -410,7 +421,8 @@ settings! {
         kind: SettingKind::MemoryOrPercent,
         unit: "bytes or percent",
         default: "0",
-        doc: "Memory of all clients, in bytes or percent of maxmemory, above which the largest clients are disconnected; 0: no limit",
+        doc: "Memory of all clients above which the largest are disconnected, or a percentage; 0: no limit",
+        details: "A percentage is of `maxmemory`.",
         ..Setting::of(group::MEMORY)
     };
     ACTIVEDEFRAG = Setting {
@@ -449,7 +461,8 @@ settings! {
         kind: SettingKind::Integer { min: 1, max: 99 },
         unit: "percent",
         default: "1",
-        doc: "Share of each thread's time for compaction at the lower threshold, and while clients keep the thread busy",
+        doc: "Share of each thread's time for compaction at the lower threshold",
+        details: "It is also the share while clients keep the thread busy.",
         ..Setting::of(group::MEMORY)
     };
     ACTIVE_DEFRAG_CYCLE_MAX = Setting {
@@ -457,7 +470,8 @@ settings! {
         kind: SettingKind::Integer { min: 1, max: 99 },
         unit: "percent",
         default: "25",
-        doc: "Share of an idle thread's time for compaction at the upper threshold; more while keys are evicted and unused memory exceeds `maxmemory`",
+        doc: "Share of an idle thread's time for compaction at the upper threshold",
+        details: "It may be more while keys are evicted and unused memory exceeds `maxmemory`.",
         ..Setting::of(group::MEMORY)
     };
     LFU_LOG_FACTOR = Setting {
@@ -465,7 +479,8 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         default: "10",
         effect: Some(Consequence::Data),
-        doc: "How much more slowly a key's counter grows as it gets larger; with 10 it saturates after a million accesses",
+        doc: "How much more slowly a key's counter grows as it gets larger",
+        details: "With 10 it saturates after a million accesses.",
         ..Setting::of(group::MEMORY)
     };
     LFU_DECAY_TIME = Setting {
@@ -492,7 +507,8 @@ settings! {
         unit: "bytes",
         default: "131072",
         effect: Some(Consequence::Data),
-        doc: "Compress lists of at least this many bytes, except a sixty-fourth (512 KiB at most) at either end; 0: none",
+        doc: "Compress lists of at least this many bytes, except for their ends; 0: none",
+        details: "A sixty-fourth of the list, and 512 KiB at most, is not compressed at either end.",
         ..Setting::of(group::DATA)
     };
     HASH_ENTRIES = Setting {
@@ -521,7 +537,8 @@ settings! {
         unit: "bytes",
         default: "65536",
         effect: Some(Consequence::Data),
-        doc: "Values of a hash that has so many bytes are packed when they are set, if they are alike, as jobs are, and have 48 to 4096 bytes; hashes of 48 to 2048 bytes that are alike are compressed where they take so many bytes in a shard and are not in use; 0: never",
+        doc: "Pack values of hashes, and compress small hashes, from this many bytes on; 0: never",
+        details: "Values of a hash that has so many bytes are packed when they are set, if they are alike, as jobs are, and have 48 to 4096 bytes. Hashes of 48 to 2048 bytes that are alike are compressed where they take so many bytes in a shard and are not in use.",
         ..Setting::of(group::DATA)
     };
     HASH_COMPRESS_IDLE = Setting {
@@ -586,7 +603,8 @@ settings! {
         unit: "bytes",
         default: "131072",
         effect: Some(Consequence::Data),
-        doc: "Members of 48 to 4096 bytes that are alike, as jobs are, are compressed in a sorted set of so many bytes; 0: in none",
+        doc: "Compress members of sorted sets of so many bytes if they are alike, as jobs are; 0: none",
+        details: "Members have 48 to 4096 bytes.",
         ..Setting::of(group::DATA)
     };
     HLL_SPARSE_MAX_BYTES = Setting {
@@ -647,7 +665,8 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         unit: "runs",
         default: "1000",
-        doc: "Runs within its declared keys after which a script may run in parallel with scripts that touch undeclared keys; 0: at once",
+        doc: "Runs within its declared keys after which a script may run in parallel; 0: at once",
+        details: "It then runs in parallel with scripts that touch undeclared keys.",
         ..Setting::of(group::DATA)
     };
     SCRIPT_MEMORY_BYTES_MAX = Setting {
@@ -656,7 +675,8 @@ settings! {
         unit: "bytes",
         default: "268435456",
         change: Changeable::AtStart,
-        doc: "Memory limit for scripts on each thread, and separately for functions; a script that needs more gets an error",
+        doc: "Memory limit for scripts on each thread, and separately for functions",
+        details: "A script that needs more gets an error.",
         ..Setting::of(group::DATA)
     };
 
@@ -667,7 +687,8 @@ settings! {
         kind: SettingKind::Choice(&[("debug", 4), ("verbose", 4), ("notice", 3), ("warning", 2), ("nothing", 0)]),
         default: "notice",
         effect: Some(Consequence::LogLevel),
-        doc: "Level of the log: debug and verbose log everything, notice what an operator should know, warning only problems",
+        doc: "Level of the log",
+        details: "Debug and verbose log everything, notice what an operator should know, and warning only problems.",
         ..Setting::of(group::WATCHING)
     };
     LOGFILE = Setting {
@@ -764,7 +785,8 @@ settings! {
         name: "notify-keyspace-events",
         kind: special::EVENT_CLASSES,
         effect: Some(Consequence::Data),
-        doc: "Which events are published: K and E select the channels, A or letters of g$lshzxetdnm the events; empty: none",
+        doc: "Which events are published: K and E select channels, letters events; empty: none",
+        details: "The letters are g$lshzxetdnm, and A means all of them but n and m.",
         ..Setting::of(group::WATCHING)
     };
 }

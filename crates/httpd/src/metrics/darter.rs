@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use observe::{EntryType, Facts, Persistence};
+use observe::{EntryType, Facts, Persistence, ThreadStats};
 use queues::RecoveryFigures;
 
 use super::exposition::{Exposition, Kind};
@@ -48,29 +48,10 @@ fn batons(page: &mut Exposition, facts: &dyn Facts) {
         let count = observed.sum(|stats| &stats.entries[entry_type as usize]);
         page.sample(name, &[("type", word)], count as f64);
     }
-    for (name, help, count) in [
-        (
-            "darter_delegated_total",
-            "Commands that a thread ran for clients of another thread.",
-            observed.sum(|stats| &stats.delegated),
-        ),
-        (
-            "darter_baton_retries_total",
-            "Attempts of commands to enter several shards that failed because one was taken.",
-            observed.sum(|stats| &stats.retries),
-        ),
-        (
-            "darter_baton_lent_total",
-            "Shards that waiting scripts lent to other scripts.",
-            observed.sum(|stats| &stats.lent),
-        ),
-        (
-            "darter_baton_kept_total",
-            "Times that a thread kept a shard into its next turn because of its backlog.",
-            observed.sum(|stats| &stats.kept),
-        ),
-    ] {
-        page.single(name, Kind::Counter, help, count as f64);
+    for total in ThreadStats::TOTALS {
+        if let Some((name, _)) = total.metric.filter(|(name, _)| name.starts_with("darter_")) {
+            page.single(name, Kind::Counter, total.what.trim(), observed.sum(total.of) as f64);
+        }
     }
     let waiters = observed.over_shards(facts.shards(), |figures| &figures.waiters);
     let promoted = observed.over_shards(facts.shards(), |figures| &figures.promoted_jobs);

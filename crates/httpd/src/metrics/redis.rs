@@ -7,12 +7,13 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use config::{MAXCLIENTS, Settings};
-use observe::{CommandStats, Counter, Durations, Facts, InfoValue};
+use observe::{CommandStats, Counter, Durations, Facts, InfoValue, ThreadStats};
 
 use super::exposition::{Exposition, Kind, number};
 use crate::state::HttpState;
 
 /// The exporter's name for a figure of INFO.
+#[derive(Clone, Copy)]
 struct Name {
     info: &'static str,
     metric: &'static str,
@@ -30,6 +31,8 @@ const fn counter(info: &'static str, metric: &'static str) -> Name {
 /// The sections of INFO that contain them.
 const SECTIONS: [&str; 7] = ["Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "CPU"];
 
+/// Those of INFO's figures that are not counters of threads, which have their names where they are declared
+/// ([`ThreadStats::TOTALS`]).
 const NAMES: &[Name] = &[
     // Server
     gauge("uptime_in_seconds", "redis_uptime_in_seconds"),
@@ -84,7 +87,6 @@ const NAMES: &[Name] = &[
     gauge("mem_not_counted_for_evict", "redis_mem_not_counted_for_eviction_bytes"),
     gauge("mem_total_replication_buffers", "redis_mem_total_replication_buffers_bytes"),
     gauge("lazyfree_pending_objects", "redis_lazyfree_pending_objects"),
-    gauge("lazyfreed_objects", "redis_lazyfreed_objects"),
     gauge("active_defrag_running", "redis_active_defrag_running"),
     gauge("total_system_memory", "redis_total_system_memory_bytes"),
     // Persistence
@@ -118,12 +120,7 @@ const NAMES: &[Name] = &[
     gauge("module_fork_in_progress", "redis_module_fork_in_progress"),
     gauge("module_fork_last_cow_size", "redis_module_fork_last_cow_size"),
     // Stats
-    counter("total_connections_received", "redis_connections_received_total"),
-    counter("total_commands_processed", "redis_commands_processed_total"),
     gauge("instantaneous_ops_per_sec", "redis_instantaneous_ops_per_sec"),
-    counter("rejected_connections", "redis_rejected_connections_total"),
-    counter("total_net_input_bytes", "redis_net_input_bytes_total"),
-    counter("total_net_output_bytes", "redis_net_output_bytes_total"),
     counter("total_net_repl_input_bytes", "redis_net_repl_input_bytes_total"),
     counter("total_net_repl_output_bytes", "redis_net_repl_output_bytes_total"),
     counter("expired_subkeys", "redis_expired_subkeys_total"),
@@ -132,7 +129,6 @@ const NAMES: &[Name] = &[
     counter("expired_time_cap_reached_count", "redis_expired_time_cap_reached_total"),
     counter("expire_cycle_cpu_milliseconds", "redis_expire_cycle_cpu_time_ms_total"),
     counter("evicted_keys", "redis_evicted_keys_total"),
-    counter("evicted_clients", "redis_evicted_clients_total"),
     counter("total_eviction_exceeded_time", "redis_eviction_exceeded_time_ms_total"),
     gauge("current_eviction_exceeded_time", "redis_current_eviction_exceeded_time_ms"),
     counter("keyspace_hits", "redis_keyspace_hits_total"),
@@ -142,18 +138,11 @@ const NAMES: &[Name] = &[
     gauge("pubsubshard_channels", "redis_pubsubshard_channels"),
     gauge("migrate_cached_sockets", "redis_migrate_cached_sockets_total"),
     gauge("slave_expires_tracked_keys", "redis_slave_expires_tracked_keys"),
-    gauge("active_defrag_hits", "redis_defrag_hits"),
-    gauge("active_defrag_misses", "redis_defrag_misses"),
-    gauge("active_defrag_key_hits", "redis_defrag_key_hits"),
-    gauge("active_defrag_key_misses", "redis_defrag_key_misses"),
     gauge("tracking_total_keys", "redis_tracking_total_keys"),
     gauge("tracking_total_items", "redis_tracking_total_items"),
     gauge("tracking_total_prefixes", "redis_tracking_total_prefixes"),
     counter("unexpected_error_replies", "redis_unexpected_error_replies"),
-    counter("total_error_replies", "redis_total_error_replies"),
     counter("dump_payload_sanitizations", "redis_dump_payload_sanitizations"),
-    counter("total_reads_processed", "redis_total_reads_processed"),
-    counter("total_writes_processed", "redis_total_writes_processed"),
     counter("io_threaded_reads_processed", "redis_io_threaded_reads_processed"),
     counter("io_threaded_writes_processed", "redis_io_threaded_writes_processed"),
     counter("reply_buffer_shrinks", "redis_reply_buffer_shrinks_total"),
@@ -256,8 +245,14 @@ fn exporter(page: &mut Exposition, state: &HttpState) {
 
 /// The figures of INFO.
 fn info(page: &mut Exposition, facts: &dyn Facts) {
-    static BY_FIELD: OnceLock<HashMap<&'static str, &'static Name>> = OnceLock::new();
-    let by_field = BY_FIELD.get_or_init(|| NAMES.iter().map(|name| (name.info, name)).collect());
+    static BY_FIELD: OnceLock<HashMap<&'static str, Name>> = OnceLock::new();
+    let by_field = BY_FIELD.get_or_init(|| {
+        let totals = ThreadStats::TOTALS.iter().filter_map(|total| {
+            let (metric, is_gauge) = total.metric?;
+            Some(Name { info: total.info?, metric, kind: if is_gauge { Kind::Gauge } else { Kind::Counter } })
+        });
+        NAMES.iter().copied().chain(totals).map(|name| (name.info, name)).collect()
+    });
     observe::figures(facts, &SECTIONS, &mut |field, value: InfoValue<'_>| {
         let Some(value) = number(value) else { return };
         if let Some(name) = by_field.get(field) {

@@ -52,7 +52,7 @@ fn what_it_does_not_understand_is_said_in_a_sentence() {
     check_refused(
         &["--colocate", "bull:{*}:", "{*}"],
         "bad value 'bull:{*}: {*}' for 'colocate' on the command line: '{*}': it would fit every key; write how the keys begin in front of {*} \
-         (Keys to keep on one shard, because scripts use them together: bull:{*}: keeps all keys of a BullMQ queue together, bull:mail:wait and bull:mail:7. Rules are separated by spaces and replace the default. They change speed, not results, but also the names of the keys beside a queue used with JOB commands: change them only while such queues have no active, delayed or dead jobs, limits or schedules)",
+         (Keys to keep on one shard because scripts use them together, as rules separated by spaces)",
     );
     check_refused(&["--port", "0"], "configured to listen nowhere: set port, tls-port or unixsocket");
     check_refused(

@@ -26,7 +26,8 @@ settings! {
     HTTP_HOSTS = Setting {
         name: "http-hosts",
         kind: SettingKind::Words,
-        doc: "Host names accepted over HTTP besides localhost and addresses; * is any name, which allows DNS rebinding by other web sites",
+        doc: "Host names accepted over HTTP besides localhost and addresses",
+        details: "* is any name, which allows DNS rebinding by other web sites.",
         ..Setting::of(group::WATCHING)
     };
     HTTP_CONNECTIONS_MAX = Setting {
@@ -34,7 +35,8 @@ settings! {
         kind: SettingKind::Integer { min: 1, max: 10_000 },
         unit: "connections",
         default: "64",
-        doc: "Maximum number of HTTP connections; a further one closes the connection that has been without a request for longest, or gets 503",
+        doc: "Maximum number of HTTP connections",
+        details: "A further one closes the connection that has been without a request for longest, or gets 503.",
         ..Setting::of(group::WATCHING)
     };
     METRICS_QUEUES_MAX = Setting {

@@ -14,7 +14,8 @@ settings! {
         kind: SettingKind::Bool,
         default: "no",
         change: Changeable::AtStart,
-        doc: "Run in the background: the command returns when the server listens. Under systemd (see supervised) it stays in the foreground",
+        doc: "Run in the background: the command returns when the server listens",
+        details: "Under systemd (see `supervised`) it stays in the foreground.",
         ..Setting::of(group::PROCESS)
     };
     SUPERVISED = Setting {
@@ -22,7 +23,8 @@ settings! {
         kind: SettingKind::Choice(&[("no", 0), ("upstart", 1), ("systemd", 2), ("auto", 3)]),
         default: "no",
         change: Changeable::AtStart,
-        doc: "Service manager to notify when the server is ready, about loading and saving, and when it stops; auto: the one whose variables are set",
+        doc: "Service manager to notify when the server is ready, loads, saves and stops",
+        details: "auto: the one whose variables are set.",
         ..Setting::of(group::PROCESS)
     };
     SHUTDOWN_TIMEOUT = Setting {
@@ -30,7 +32,8 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         unit: "seconds",
         default: "10",
-        doc: "How long a shutdown waits for scripts before it ends those that have written nothing, and gives up on those that do not return; at least 1",
+        doc: "How long a shutdown waits for scripts that run",
+        details: "It then ends those that have written nothing, and gives up on those that do not return. The least is 1.",
         ..Setting::of(group::PROCESS)
     };
     SHUTDOWN_ON_SIGINT = Setting {
@@ -65,7 +68,8 @@ settings! {
         kind: special::FILE_NAME,
         default: "dump.rdb",
         change: Changeable::Protected,
-        doc: "File name of the snapshot in the working directory, which is loaded at the start; {timestamp} in it becomes the time of the save, and the newest is loaded",
+        doc: "File name of the snapshot in the working directory, which is loaded at the start",
+        details: "{timestamp} in it becomes the time of the save, and the newest is loaded.",
         ..Setting::of(group::PROCESS)
     };
     RDBCHECKSUM = Setting {
@@ -88,7 +92,8 @@ settings! {
         name: "snapshot-format",
         kind: SettingKind::Choice(&[("rdb", 0), ("darter", 1)]),
         default: "rdb",
-        doc: "Format of snapshots; rdb: one file that Redis loads; darter: one file for each thread, loaded in parallel, and dbfilename lists them",
+        doc: "Format of snapshots; rdb: one file that Redis loads; darter: one file for each thread",
+        details: "Files of threads are loaded in parallel, and `dbfilename` lists them.",
         ..Setting::of(group::PROCESS)
     };
     RDB_VERSION = Setting {
@@ -131,7 +136,8 @@ settings! {
         kind: SettingKind::Choice(&[("ask", IMPORT_ASK), ("yes", IMPORT_YES), ("no", IMPORT_NO)]),
         default: "ask",
         change: Changeable::AtStart,
-        doc: "Import Redis' append-only file from the working directory once instead of the snapshot (yes), or ignore it (no); ask: refuse to start if there is one",
+        doc: "Whether to import Redis' append-only file once; ask: refuse to start if there is one",
+        details: "It is looked for in the working directory, and read instead of the snapshot (yes) or ignored (no).",
         ..Setting::of(group::PROCESS)
     };
     APPENDDIRNAME = Setting {
@@ -170,7 +176,8 @@ settings! {
         kind: SettingKind::Choice(&[("no", SYNC_NEVER), ("everysec", SYNC_EACH_SECOND), ("always", SYNC_ALWAYS)]),
         default: "everysec",
         effect: Some(Consequence::Journal),
-        doc: "When the journal is synced: before any reply is sent (always), within two seconds (everysec), when the system decides (no)",
+        doc: "When the journal is synced: before replies (always), within two seconds (everysec), or some time (no)",
+        details: "With no, the system decides.",
         ..Setting::of(group::PROCESS)
     };
     AUTO_AOF_REWRITE_PERCENTAGE = Setting {
@@ -204,7 +211,8 @@ settings! {
         default: "100",
         unit: "milliseconds",
         effect: Some(Consequence::Journal),
-        doc: "With appendfsync everysec and no, write commands wait while a change has waited longer than this to be written: it would be lost if the process died; 0: never",
+        doc: "How long a change may wait to be written before write commands wait; 0: without limit",
+        details: "A change that waits would be lost if the process died. The limit holds for `appendfsync` everysec and no; with always, replies wait.",
         ..Setting::of(group::PROCESS)
     };
     JOURNAL_STALL_MS = Setting {
@@ -212,7 +220,8 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: i64::MAX },
         default: "0",
         unit: "milliseconds",
-        doc: "Time without an answer from the disk after which PING returns MISCONF, so that health checks consider the server down; 0: never",
+        doc: "Time without an answer from the disk after which PING returns MISCONF; 0: never",
+        details: "Health checks then consider the server down.",
         ..Setting::of(group::PROCESS)
     };
 }

@@ -11,7 +11,8 @@ settings! {
         name: "queue-pattern",
         kind: SettingKind::Words,
         effect: Some(Consequence::Queues),
-        doc: "Further keys that are queues, as glob-style patterns; those of Sidekiq, Resque, BullMQ, Celery, RQ, asynq, huey, dramatiq and arq always are",
+        doc: "Further keys that are queues, as glob-style patterns",
+        details: "Those of Sidekiq, Resque, BullMQ, Celery, RQ, asynq, huey, dramatiq and arq always are.",
         ..Setting::of(group::WATCHING)
     };
     QUEUES_MAX = Setting {
@@ -60,7 +61,8 @@ settings! {
         kind: SettingKind::Choice(&[("no", 0), ("sidekiq", 1)]),
         default: "no",
         effect: Some(Consequence::Data),
-        doc: "sidekiq: jobs in Sidekiq's sets schedule and retry join their queues when they are due, without waiting for Sidekiq's poller; client middleware does not run then",
+        doc: "sidekiq: jobs in Sidekiq's sets schedule and retry join their queues when they are due",
+        details: "They do not wait for Sidekiq's poller. Client middleware does not run then.",
         ..Setting::of(group::DATA)
     };
     JOB_RECOVERY = Setting {
@@ -68,7 +70,8 @@ settings! {
         kind: SettingKind::Choice(&[("no", 0), ("sidekiq", 1)]),
         default: "no",
         effect: Some(Consequence::Data),
-        doc: "sidekiq: jobs of a Sidekiq process that has died go back to their queues when its heartbeat has expired, a minute later; they run at least once",
+        doc: "sidekiq: jobs of a Sidekiq process that has died go back to their queues",
+        details: "That is when its heartbeat has expired, a minute later. They run at least once.",
         ..Setting::of(group::DATA)
     };
 }

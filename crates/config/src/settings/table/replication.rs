@@ -129,7 +129,8 @@ settings! {
         name: "repl-sync-replicas",
         kind: SettingKind::Integer { min: 0, max: INT },
         default: "0",
-        doc: "Delay replies until this many replicas have the data they reveal, and refuse writes while fewer follow; 0: asynchronous replication",
+        doc: "Delay replies until this many replicas have the data they reveal; 0: asynchronous replication",
+        details: "Writes are refused while fewer follow.",
         effect: Some(Consequence::Replicas),
         ..Setting::of(group::REPLICATION)
     };
@@ -137,7 +138,8 @@ settings! {
         name: "repl-sync-ack",
         kind: SettingKind::Choice(&[("applied", 0), ("durable", SYNC_ACK_DURABLE)]),
         default: "applied",
-        doc: "When a replica has the data for repl-sync-replicas: when it has applied it, or when it is durable there; then replicas without a journal do not count",
+        doc: "When a replica has the data for repl-sync-replicas: when it has applied it, or when it is durable there",
+        details: "With durable, replicas without a journal do not count.",
         effect: Some(Consequence::Replicas),
         ..Setting::of(group::REPLICATION)
     };

@@ -41,7 +41,8 @@ settings! {
         kind: SettingKind::Integer { min: 0, max: INT },
         unit: "passwords",
         default: "0",
-        doc: "Wrong passwords from one address in ten seconds after which further logins from there are refused for the rest of the ten seconds, even with the right password, and the connection is closed; 0: no limit",
+        doc: "Wrong passwords from one address in ten seconds after which further logins from there are refused; 0: no limit",
+        details: "They are refused for the rest of the ten seconds, even with the right password, and the connection is closed.",
         ..Setting::of(group::SECURITY)
     };
     MAXCLIENTS_PER_USER = Setting {

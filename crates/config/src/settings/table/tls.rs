@@ -77,7 +77,8 @@ settings! {
         name: "tls-auth-clients-user",
         kind: SettingKind::Choice(&[("off", 0), ("CN", 1)]),
         default: "off",
-        doc: "CN: the common name of a client's certificate names its user, without AUTH; if there is no such user, the client starts as `default`",
+        doc: "CN: the common name of a client's certificate names its user, without AUTH",
+        details: "If there is no such user, the client starts as `default`.",
         ..Setting::of(group::TLS)
     };
     TLS_PROTOCOLS = Setting {

@@ -145,6 +145,13 @@ impl Report<'_> {
         self.field(name, InfoValue::Number(number.into()));
     }
 
+    /// A counter of threads that has this name in INFO.
+    fn total(&mut self, name: &str) {
+        let total = ThreadStats::TOTALS.iter().find(|total| total.info == Some(name));
+        let total = total.expect("counters are declared with their names");
+        self.number(name, self.sum(total.of));
+    }
+
     fn text(&mut self, name: &str, text: &str) {
         self.field(name, InfoValue::Text(text));
     }
@@ -289,6 +296,25 @@ mod tests {
         for line in lines {
             assert!(text.contains(&format!("\r\n{line}\r\n")), "no {line} in\n{text}");
         }
+    }
+
+    #[test]
+    fn each_counter_that_has_a_name_is_shown_and_reset() {
+        let example = example();
+        let totals = || ThreadStats::TOTALS.iter();
+        for stats in example.observed.threads() {
+            (1..).zip(totals()).for_each(|(number, total)| (total.of)(stats).add(number));
+        }
+        let shown = text(&example, |_, _| true);
+        for (number, total) in (1..).zip(totals()) {
+            if let Some(name) = total.info {
+                let line = format!("\r\n{name}:{}\r\n", 2 * number);
+                assert!(shown.contains(&line), "no {line} in\n{shown}");
+            }
+        }
+        example.observed.reset(&example.shards);
+        let left = totals().filter(|total| example.observed.sum(total.of) > 0);
+        assert_eq!(left.map(|total| total.what).collect::<Vec<_>>(), [""; 0]);
     }
 
     #[test]

@@ -112,7 +112,7 @@ pub(super) fn memory(report: &mut Report) {
     report.text("mem_allocator", memory.allocator);
     report.number("active_defrag_running", report.facts.observed().largest(|stats| &stats.defrag_percent));
     report.number("lazyfree_pending_objects", memory.garbage_count);
-    report.number("lazyfreed_objects", report.sum(|stats| &stats.lazily_freed));
+    report.total("lazyfreed_objects");
 }
 
 pub(super) fn persistence(report: &mut Report) {
@@ -181,18 +181,18 @@ fn journal(report: &mut Report, known: &Persistence) {
 pub(super) fn stats(report: &mut Report) {
     let (facts, observed) = (report.facts, report.facts.observed());
     let rate = observed.rate();
-    report.number("total_connections_received", report.sum(|stats| &stats.connections_received));
-    report.number("total_commands_processed", report.sum(|stats| &stats.commands_processed));
+    report.total("total_connections_received");
+    report.total("total_commands_processed");
     report.number("instantaneous_ops_per_sec", rate.commands);
-    report.number("total_net_input_bytes", report.sum(|stats| &stats.net_input_bytes));
-    report.number("total_net_output_bytes", report.sum(|stats| &stats.net_output_bytes));
+    report.total("total_net_input_bytes");
+    report.total("total_net_output_bytes");
     report.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
     report.ratio("instantaneous_input_kbps", rate.input_bytes as f64 / 1024.0);
     report.ratio("instantaneous_output_kbps", rate.output_bytes as f64 / 1024.0);
     report.ratio("instantaneous_input_repl_kbps", 0.0);
     report.ratio("instantaneous_output_repl_kbps", 0.0);
-    report.number("connections_moved", report.sum(|stats| &stats.connections_moved));
-    report.number("rejected_connections", report.sum(|stats| &stats.rejected_connections));
+    report.total("connections_moved");
+    report.total("rejected_connections");
     let syncs = report.facts.replication().syncs;
     for (name, count) in ["sync_full", "sync_partial_ok", "sync_partial_err"].iter().zip(syncs) {
         report.number(name, count);
@@ -216,10 +216,10 @@ pub(super) fn stats(report: &mut Report) {
     let prefix_count = facts.shards().figures().next().map_or(0, |figures| figures.tracked_prefixes.get());
     report.number("tracking_total_prefixes", prefix_count);
     report.number("unexpected_error_replies", facts.replication().error_count);
-    report.number("total_error_replies", report.sum(|stats| &stats.error_replies));
+    report.total("total_error_replies");
     report.number("dump_payload_sanitizations", 0);
-    report.number("total_reads_processed", report.sum(|stats| &stats.reads_processed));
-    report.number("total_writes_processed", report.sum(|stats| &stats.writes_processed));
+    report.total("total_reads_processed");
+    report.total("total_writes_processed");
     let absent = [
         "io_threaded_reads_processed",
         "io_threaded_writes_processed",
@@ -228,7 +228,7 @@ pub(super) fn stats(report: &mut Report) {
         "current_client_thread",
     ];
     report.zeros(&absent);
-    report.number("eventloop_cycles", report.sum(|stats| &stats.cycles));
+    report.total("eventloop_cycles");
     report.number("eventloop_duration_sum", report.sum(|stats| &stats.cycles_ns) / 1000);
     report.number("eventloop_duration_cmd_sum", observed.commands_ns() / 1000);
     report.number("instantaneous_eventloop_cycles_per_sec", rate.cycles);
@@ -246,10 +246,10 @@ fn stale_percent(observed: &Observed) -> f64 {
 }
 
 fn defragmentation(report: &mut Report) {
-    report.number("active_defrag_hits", report.sum(|stats| &stats.defrag_hits));
-    report.number("active_defrag_misses", report.sum(|stats| &stats.defrag_misses));
-    report.number("active_defrag_key_hits", report.sum(|stats| &stats.defrag_key_hits));
-    report.number("active_defrag_key_misses", report.sum(|stats| &stats.defrag_key_misses));
+    report.total("active_defrag_hits");
+    report.total("active_defrag_misses");
+    report.total("active_defrag_key_hits");
+    report.total("active_defrag_key_misses");
     let Span { current_ms, total_ms } = report.facts.spans().fragmented;
     report.number("total_active_defrag_time", total_ms);
     report.number("current_active_defrag_time", current_ms);
@@ -269,7 +269,7 @@ fn denials(report: &mut Report) {
 
 fn evictions(report: &mut Report) {
     report.number("evicted_keys", report.over_shards(|figures| &figures.evicted_keys));
-    report.number("evicted_clients", report.sum(|stats| &stats.evicted_clients));
+    report.total("evicted_clients");
     let Span { current_ms, total_ms } = report.facts.spans().exceeded;
     report.number("total_eviction_exceeded_time", total_ms);
     report.number("current_eviction_exceeded_time", current_ms);
@@ -417,9 +417,9 @@ pub(super) fn transaction(report: &mut Report) {
         }
     }
     report.text("tx_width_up_to", &widths.join(","));
-    report.number("tx_delegated", report.sum(|stats| &stats.delegated));
-    report.number("tx_retries", report.sum(|stats| &stats.retries));
-    report.number("tx_lent", report.sum(|stats| &stats.lent));
-    report.number("tx_kept", report.sum(|stats| &stats.kept));
+    report.total("tx_delegated");
+    report.total("tx_retries");
+    report.total("tx_lent");
+    report.total("tx_kept");
     report.number("tx_waiters", report.over_shards(|figures| &figures.waiters));
 }

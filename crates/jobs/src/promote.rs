@@ -31,7 +31,7 @@ use ds::list::List;
 use ds::set::Set;
 use ds::zset::ZSet;
 use keyspace::UnixMs;
-use keyspace::queue::PROMOTIONS;
+use keyspace::queue::{MS_MIN, PROMOTIONS};
 pub(crate) use queues::in_seconds;
 use queues::{Promotion, coming_end, json_member, stamped};
 use resp::Proto;
@@ -193,9 +193,6 @@ fn note_queue(store: &mut Store, key: &[u8], queue: &[u8]) {
         store.changed(key, Change::new(Class::Set, "sadd"), &[b"SADD", key, queue]);
     }
 }
-
-/// Scores of at least this are milliseconds, not seconds.
-const MS_MIN: f64 = 1e11;
 
 /// How the jobs of a set join their queues.
 struct Rule {

@@ -1,10 +1,9 @@
 //! Changes members of a JSON object and keeps the rest of the text, to the byte: no other writer formats
 //! numbers and escapes as the job's own client did.
 
-use crate::id::json_member;
+use keyspace::queue::MS_MIN;
 
-/// Integers of at least this are times in milliseconds, not seconds.
-const MS_MIN: f64 = 1e11;
+use crate::id::json_member;
 
 /// The object with the member at `path` replaced by `value`, which is JSON. `None` if there is no such
 /// member.

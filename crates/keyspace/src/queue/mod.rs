@@ -33,8 +33,8 @@ pub use known::{Known, RecoveryFigures};
 pub use popped::{Pop, Popped};
 pub use promotions::{PROMOTIONS, Promoted, Promotions};
 pub use recognize::{
-    ACTIVE, CRON, Class, DEAD, DELAYED, GROUPS, GROUPS_FULL, JOBS, LIMIT, PLAIN, Patterns, RATE, State,
-    System, TURN, is_rate, queue_beside,
+    ACTIVE, CELERY_PRIORITY, CRON, Class, DEAD, DELAYED, GROUPS, GROUPS_FULL, JOBS, LIMIT, MS_MIN, PLAIN,
+    Patterns, RATE, State, System, TURN, is_rate, queue_beside,
 };
 pub use row::{Row, SHOWN_NAME_BYTES_MAX, Waits, rows, rows_of};
 
@@ -183,6 +183,12 @@ impl Queues {
             self.first = self.patterns.first().or(self.first_of_jobs);
         }
         self.first.begin(key)
+    }
+
+    /// Whether any queue is paused or has the key of a limit beside it, so that consumers may find it empty.
+    #[inline]
+    pub fn may_be_closed(&self) -> bool {
+        self.paused_count > 0 || !self.ruled[Rule::Limit as usize].is_empty()
     }
 
     /// Whether consumers find the queue empty.

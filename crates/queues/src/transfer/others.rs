@@ -1,13 +1,10 @@
 //! Celery's messages, and the keys of dramatiq and arq for an id.
 
 use command::{CommandError, Store};
-use keyspace::queue::State;
+use keyspace::queue::{CELERY_PRIORITY, State};
 
 use super::{Custody, Going, Job, NOT_MOVED, Place, WITH_WORKERS, words};
 use crate::member::{quoted, with_member};
-
-/// The separator that kombu puts between a queue's name and its priority.
-const CELERY_PRIORITY: &[u8] = b"\x06\x16";
 
 /// A message of Celery names its origin. A worker that does not acknowledge it returns it there, and so do
 /// retries.

@@ -22,6 +22,7 @@
 //! | `cron` | schedules: what they push, and when |
 //! | `due` | ends leases and delays when their time has come |
 //! | `groups` | jobs of tenants that take turns |
+//! | `leasing` | what becomes of an element that is taken |
 //! | `limit` | how many jobs may be active |
 //! | `order` | the order in which several queues are tried |
 //! | `soon` | the times that a thread knows to be due soon |
@@ -37,8 +38,8 @@
 //! `/metrics` and the console show them without entering a shard.
 //!
 //! A queue is limited while the key of its limit exists, which the database notes (`keyspace/queue`). Commands that take
-//! from a limited list ask how much room there is and count what they took in the same transaction
-//! (`command/store/limits.rs`). When a rate opens, the timers wake the waiters, which look for themselves whether there is
+//! from a limited list learn how much room there is and count what they took in the same transaction
+//! (`command/store/taking.rs`). When a rate opens, the timers wake the waiters, which look for themselves whether there is
 //! something for them (`When::Finds`).
 //!
 //! The rules of `QUEUE PROMOTE` are a hash of each database. The thread at whose home it lies tells them to all other
@@ -54,6 +55,7 @@ mod cron;
 mod due;
 mod groups;
 mod job;
+mod leasing;
 mod limit;
 mod names;
 mod order;

@@ -9,6 +9,7 @@ mod model;
 mod payload;
 mod schedule;
 mod shared;
+mod takers;
 
 use std::time::Duration;
 

@@ -17,7 +17,7 @@
 //!
 //! `keyspace`'s `Known`, which all databases share, has the patterns and the list of all figures: readers of figures enter
 //! no shard. A queue is paused by a bit in its figures. Commands that take from it then find it empty
-//! (`command/store/queues.rs`), and `Tx::serve_key` serves none of its waiters. Sorted sets and streams are sampled once a
+//! (`command/store/taking.rs`), and `Tx::serve_key` serves none of its waiters. Sorted sets and streams are sampled once a
 //! second (`upkeep/queues.rs`).
 //!
 //! Not here: how a queue is recognized, and its statistics. Both are in `keyspace`, beside the data, and so

@@ -93,10 +93,12 @@ pub struct Room(u64);
 impl Room {
     /// No limit, so takes are not counted.
     pub const ANY: Room = Room(u64::MAX);
+    /// No element may be taken.
+    pub(super) const NONE: Room = Room(0);
 
     /// Whether no element may be taken.
     #[inline]
-    pub fn is_none(self) -> bool {
+    pub(super) fn is_none(self) -> bool {
         self.0 == 0
     }
 
@@ -411,23 +413,14 @@ pub fn has_limit(store: &Store, queue: &[u8]) -> bool {
     store.db(store.entered_shard(queue)).queues().is_limited(queue)
 }
 
-/// Whether the list at `queue` is limited for this transaction.
-#[inline]
-fn is_limited(store: &Store, queue: &[u8]) -> bool {
-    has_limit(store, queue) && !store.tx.keeps_due
-}
-
 /// How many elements the rate limit allows to take from the list at `queue`.
 ///
 /// # Errors
 /// If the limit or its takes cannot be read.
-#[inline]
-pub fn room(store: &Store, queue: &[u8]) -> Result<Room, CommandError> {
-    if is_limited(store, queue) { limited_room(store, queue) } else { Ok(Room::ANY) }
-}
-
-#[cold]
-fn limited_room(store: &Store, queue: &[u8]) -> Result<Room, CommandError> {
+pub(super) fn room(store: &Store, queue: &[u8]) -> Result<Room, CommandError> {
+    if !has_limit(store, queue) || store.tx.keeps_due {
+        return Ok(Room::ANY);
+    }
     let Some(rate) = Limit::of(store, queue)?.and_then(|limit| limit.rate) else { return Ok(Room::ANY) };
     let Ok(keys) = Keys::of(store, queue) else { return Ok(Room::ANY) };
     let takes = store.peek_as::<ZSet>(&keys.rate).map_err(|_| wrong_type(&keys.rate))?;
@@ -435,22 +428,20 @@ fn limited_room(store: &Store, queue: &[u8]) -> Result<Room, CommandError> {
     Ok(Room(rate.count.saturating_sub(counted.count()).min(u64::MAX - 1)))
 }
 
-/// Counts elements that were taken from the list at `queue`, which had this `room`.
+/// Counts elements that were taken from the list at `queue`, which had this `room`. Only [`Gate`](super::taking::Gate)
+/// calls it.
 ///
 /// # Errors
 /// If [`room`] would return one.
 #[inline]
-pub fn took(store: &mut Store, queue: &[u8], room: Room, count: usize) -> Result<(), CommandError> {
-    if room == Room::ANY { Ok(()) } else { count_takes(store, queue, count as u64) }
+pub(super) fn took(store: &mut Store, queue: &[u8], room: Room, count: usize) -> Result<(), CommandError> {
+    if room == Room::ANY || count == 0 { Ok(()) } else { count_takes(store, queue, count as u64) }
 }
 
 #[cold]
 fn count_takes(store: &mut Store, queue: &[u8], count: u64) -> Result<(), CommandError> {
     let Some(rate) = Limit::of(store, queue)?.and_then(|limit| limit.rate) else { return Ok(()) };
     let Ok(keys) = Keys::of(store, queue) else { return Ok(()) };
-    if count == 0 {
-        return Ok(());
-    }
     keys.follow_clock(store, rate)?;
     keys.forget_old(store)?;
     let (until_ms, key) = (rate.until_ms(store.now()), &*keys.rate);

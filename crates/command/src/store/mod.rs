@@ -7,7 +7,8 @@
 //! | `changes` | announces changes: to watchers, to subscribers of events, as an effect |
 //! | `exchange` | replaces databases, and finds the waiters to serve |
 //! | `limits` | how many elements may be taken from a queue |
-//! | `queues` | paused queues |
+//! | `queues` | paused queues, and what is noted of queues |
+//! | `taking` | takes elements out of queues |
 //! | `marks` | the marks of memcached's protocol |
 //!
 //! Look-ups never return an expired value: a command that meets an expired record deletes it, as an effect of
@@ -21,6 +22,7 @@ pub(crate) mod lookup;
 mod marks;
 pub(crate) mod queues;
 pub(crate) mod storing;
+pub(crate) mod taking;
 
 use ds::random::Random;
 use keyspace::{Config, Db, UnixMs};

@@ -1,13 +1,12 @@
-//! Paused and limited queues, which look empty to commands that take from them. Commands of a primary or a
-//! journal take from them nevertheless.
+//! Pauses queues, and notes what clients do to them.
+//!
+//! Not here: what a pause does (`taking`).
 
-use ds::list::{End, List};
 use ds::zset::ZSet;
-use keyspace::InPlace;
 use keyspace::queue::Class;
 
 use super::Store;
-use super::limits::{self, Room, SOON_MS};
+use super::limits::SOON_MS;
 use crate::change::Change;
 use crate::error::CommandError;
 use crate::task::{Client, JobsDue, Post};
@@ -54,41 +53,6 @@ pub fn note_deep_list(store: &mut Store, key: &[u8]) {
     store.db_mut(id).note_deep_list(key);
 }
 
-/// Whether the list at `key` looks empty to commands that take from it, because it is paused or its rate is reached.
-pub fn is_closed(store: &Store, key: &[u8]) -> bool {
-    is_paused(store, key) || limits::room(store, key).is_ok_and(Room::is_none)
-}
-
-/// The list at `key` and how many elements may be taken from it; the caller has to report its takes
-/// ([`took`](limits::took)). `None` if it is a queue that is paused, or whose rate is reached. The list
-/// itself knows whether it is paused, so that other lists need no look-up among the queues.
-#[inline(always)]
-pub fn take_from_list<'s>(
-    store: &'s mut Store,
-    key: &[u8],
-) -> Result<Option<(&'s mut List, Room)>, CommandError> {
-    let room = limits::room(store, key)?;
-    if room.is_none() {
-        return store.peek_as::<List>(key).map(|_| None);
-    }
-    let heeds_pauses = !store.tx.keeps_due;
-    let list = store.write_as::<List>(key)?;
-    let is_open = |list: &&mut List| !list.seen().is_some_and(|seen| seen.is_paused() && heeds_pauses);
-    Ok(list.filter(is_open).map(|list| (list, room)))
-}
-
-/// The value of `key` as a `T`, to take from it. `None` if it is a paused queue.
-#[inline]
-pub fn take_from<'s, T: InPlace>(
-    store: &'s mut Store,
-    key: &[u8],
-) -> Result<Option<T::Mut<'s>>, CommandError> {
-    if is_paused(store, key) {
-        return store.peek_as::<T>(key).map(|_| None);
-    }
-    store.write_as::<T>(key)
-}
-
 /// Whether jobs of any sorted set are moved to their queues when due; quick.
 #[inline]
 pub fn are_any_promoted(store: &Store) -> bool {
@@ -112,19 +76,6 @@ pub fn note_promoted(store: &mut Store, key: &[u8]) {
     if time_ms < store.now() + SOON_MS {
         store.tx.posts.push(Post::Promote(JobsDue { time_ms, shard, db, queue: key.into() }));
     }
-}
-
-/// Called before elements are popped from one end of `key` and leave the store. If it is a queue of
-/// Sidekiq's, notes which client has them.
-#[cold]
-pub fn note_pops(store: &mut Store, key: &[u8], end: End, count: usize) {
-    if store.tx.keeps_due || is_paused(store, key) {
-        return;
-    }
-    let Ok(room) = limits::room(store, key) else { return };
-    let (shard, hash) = store.locate(key);
-    let by = (store.client.id, store.tx.steady.cast_unsigned());
-    store.db_mut(shard).note_pops((hash, key), (end, room.fit(count)), by);
 }
 
 /// Called after elements were pushed to the tail of `key`. If it is a queue of Sidekiq's, notes that the

@@ -68,8 +68,8 @@ pub use store::taking::{Gate, Removed, Taking, is_closed, take_from};
 pub use table::{Command, CommandId, Table, subcommand_error};
 pub use take_or_wait::{TakeOrWait, Took};
 pub use task::{
-    BlockOn, Blocked, Client, Finds, Forget, IdleWaits, IsServed, JobsDue, Medium, Outcome, Parcel, Parcels,
-    Post, Published, Receiver, Restore, Serve, Task, Ticket, Wait, When, Work,
+    BlockOn, Blocked, Client, Finds, Forget, IdleWaits, IsServed, JobsDue, JobsNews, Medium, Outcome, Parcel,
+    Parcels, Post, Published, Receiver, Restore, Serve, Task, Ticket, Wait, When, Work,
 };
 pub use tx::{Due, Located, Tx};
 

@@ -168,8 +168,7 @@ impl<'t> Tx<'t> {
                 Post::Served { parcel, .. } => parcel.reply.hold_all(self.seen),
                 Post::Published(published) => published.held_for = published.held_for.max(self.seen),
                 Post::Free(_) | Post::Broadcast { .. } | Post::Event { .. } => {}
-                Post::Due(_) | Post::Promote(_) | Post::Beat { .. } => {}
-                Post::Flushed | Post::ServeLater { .. } => {}
+                Post::Jobs(_) | Post::Flushed | Post::ServeLater { .. } => {}
             }
         }
     }

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use command::{
-    Change, Class, CommandError, JobsDue, Post, SOON_MS, Store, know_jobs, note_put_back, peek_into,
-    push_command, push_event, upsert_in_place,
+    Change, Class, CommandError, JobsDue, JobsNews, Post, SOON_MS, Store, know_jobs, note_put_back,
+    peek_into, push_command, push_event, upsert_in_place,
 };
 use ds::hash::{CollectionLimits, Hash};
 use ds::list::{End, List};
@@ -261,7 +261,7 @@ impl<'q> Jobs<'q> {
         if time_ms < store.now() + SOON_MS {
             let (shard, _) = store.locate(self.queue);
             let (db, queue) = (store.client.db, self.queue.into());
-            store.tx.posts.push(Post::Due(JobsDue { time_ms, shard, db, queue }));
+            store.tx.posts.push(Post::Jobs(JobsNews::Due(JobsDue { time_ms, shard, db, queue })));
         }
         Ok(count)
     }

@@ -36,7 +36,7 @@ use super::storing::got_room;
 use crate::change::Change;
 use crate::error::CommandError;
 use crate::parse::{keyword_is, parse_i64};
-use crate::task::{JobsDue, Post};
+use crate::task::{JobsDue, JobsNews, Post};
 
 /// The thread is told of times within this span; it finds later ones when it looks every second.
 pub const SOON_MS: i64 = 1500;
@@ -205,7 +205,7 @@ impl Limit {
         // Let the thread move the groups that the new limit affects.
         let (shard, _) = store.locate(queue);
         let (db, time_ms) = (store.client.db, store.now());
-        store.tx.posts.push(Post::Due(JobsDue { time_ms, shard, db, queue: queue.into() }));
+        store.tx.posts.push(Post::Jobs(JobsNews::Due(JobsDue { time_ms, shard, db, queue: queue.into() })));
         Ok(())
     }
 
@@ -295,7 +295,7 @@ impl Keys {
         if let Some(time_ms) = opens_ms.filter(|opens_ms| *opens_ms < store.now() + SOON_MS) {
             let (shard, _) = store.locate(queue);
             let (db, queue) = (store.client.db, queue.into());
-            store.tx.posts.push(Post::Due(JobsDue { time_ms, shard, db, queue }));
+            store.tx.posts.push(Post::Jobs(JobsNews::Due(JobsDue { time_ms, shard, db, queue })));
         }
         Ok(opens_ms)
     }

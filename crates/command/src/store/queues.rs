@@ -9,7 +9,7 @@ use super::Store;
 use super::limits::SOON_MS;
 use crate::change::Change;
 use crate::error::CommandError;
-use crate::task::{Client, JobsDue, Post};
+use crate::task::{Client, JobsDue, JobsNews, Post};
 
 /// The limit of known queues has been reached.
 const TOO_MANY_QUEUES: CommandError = CommandError::fixed(
@@ -74,7 +74,7 @@ pub fn note_promoted(store: &mut Store, key: &[u8]) {
     let Ok(Some(set)) = store.peek_as::<ZSet>(key) else { return };
     let Some(time_ms) = set.score_at(0).map(|score| class.time_ms(score) as i64) else { return };
     if time_ms < store.now() + SOON_MS {
-        store.tx.posts.push(Post::Promote(JobsDue { time_ms, shard, db, queue: key.into() }));
+        store.tx.posts.push(Post::Jobs(JobsNews::Promote(JobsDue { time_ms, shard, db, queue: key.into() })));
     }
 }
 
@@ -93,6 +93,7 @@ pub fn note_put_back(store: &mut Store, key: &[u8], elements: &[&[u8]]) {
 pub fn note_beat(store: &mut Store, key: &[u8], identity: &[u8]) {
     if (key == b"processes" || key.ends_with(b":processes")) && !store.tx.keeps_due {
         let Client { db, id: client, .. } = store.client;
-        store.tx.posts.push(Post::Beat { db, set: key.into(), identity: identity.into(), client });
+        let beat = JobsNews::Beat { db, set: key.into(), identity: identity.into(), client };
+        store.tx.posts.push(Post::Jobs(beat));
     }
 }

@@ -1,6 +1,6 @@
 //! Tests limits: neither the takes within a window nor the active jobs ever exceed them.
 
-use command::{Client, Post};
+use command::{Client, JobsNews, Post};
 use ds::random::Random;
 use ds::zset::ZSet;
 use resp::Proto;
@@ -21,7 +21,7 @@ impl World {
     /// The times at which the thread was told to look at a queue.
     fn told(&self) -> Vec<i64> {
         let due = self.0.posts.iter().filter_map(|post| match post {
-            Post::Due(due) => Some(due.time_ms),
+            Post::Jobs(JobsNews::Due(due)) => Some(due.time_ms),
             _ => None,
         });
         due.collect()

@@ -1,7 +1,7 @@
 //! Any bytes for the scripts' `cjson`: nothing panics, and what is decoded is encoded the same way again.
 #![no_main]
 
-#[path = "../../crates/script/tests/checks/mod.rs"]
+#[path = "../../crates/lua/tests/checks/mod.rs"]
 mod checks;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| checks::check_cjson(input));

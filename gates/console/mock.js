@@ -8,7 +8,7 @@ const fs = require("node:fs");
 const http = require("node:http");
 const path = require("node:path");
 
-const PAGE = path.join(__dirname, "../../crates/admin/console");
+const PAGE = path.join(__dirname, "../../crates/httpd/console");
 const TYPES = {
   "index.html": "text/html; charset=utf-8",
   "app.js": "text/javascript; charset=utf-8",

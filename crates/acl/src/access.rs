@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use command::{Command, CommandError, CommandResult, Flag, Keys};
+use engine::{Command, CommandError, CommandResult, Flag, Keys};
 
 use crate::check::Denied;
 use crate::password::PasswordHash;

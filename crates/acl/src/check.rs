@@ -4,7 +4,7 @@
 
 use std::cell::OnceCell;
 
-use command::{Channels, Command, CommandError, Flag, KeyFlag, KeyUse, Keys};
+use engine::{Channels, Command, CommandError, Flag, KeyFlag, KeyUse, Keys};
 
 use crate::selector::Selector;
 use crate::user::User;

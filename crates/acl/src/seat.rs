@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use command::{CommandError, CommandResult};
+use engine::{CommandError, CommandResult};
 
 /// The error for a client that exceeds the limit.
 const TOO_MANY_CLIENTS: CommandError = CommandError::fixed("ERR max number of clients of this user reached");

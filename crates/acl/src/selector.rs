@@ -1,6 +1,6 @@
 //! One set of permissions: commands, keys and channels.
 
-use command::{Acl, Command, CommandId, Table, keyword_is};
+use engine::{Acl, Command, CommandId, Table, keyword_is};
 
 use crate::rule_error::RuleError;
 use crate::user::has_spaces;

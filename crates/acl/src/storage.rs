@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use command::CommandError;
+use engine::CommandError;
 use proactor::Disk;
 
 use crate::user::Grammar;

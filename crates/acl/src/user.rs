@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use command::{CommandError, Table, keyword_is};
+use engine::{CommandError, Table, keyword_is};
 
 use crate::password::PasswordHash;
 use crate::rule_error::RuleError;

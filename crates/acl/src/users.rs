@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use command::CommandError;
+use engine::CommandError;
 
 use crate::denial_log::DenialLog;
 use crate::file::parse_file;

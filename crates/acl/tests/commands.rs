@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use acl::{Door, Entry, Function, Grammar, Settings, User, Users};
-use command::{Client, Command, CommandResult, Host, Local, OwnCall, Run, Table};
+use engine::{Client, Command, CommandResult, Host, Local, OwnCall, Run, Table};
 use proactor::{Disk, SimDisk};
 use resp::{Output, Proto};
 
@@ -68,7 +68,7 @@ fn function(command: &Command) -> Function {
 
 /// A thread on an empty disk, and all its commands.
 fn thread(has_file: bool) -> (Local, Thread) {
-    let entries: Vec<command::Entry> = acl::ENTRIES.iter().map(Entry::of_host).collect();
+    let entries: Vec<engine::Entry> = acl::ENTRIES.iter().map(Entry::of_host).collect();
     let table = Table::new(&[]);
     let users = Users::new(Grammar { table: &table, all_channels: false }, None);
     let disk = SimDisk::new(1).disk();

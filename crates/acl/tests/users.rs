@@ -2,7 +2,7 @@
 //! them.
 
 use acl::{Access, DEFAULT, Denied, Grammar, Lack, Reason, UserLine, Users};
-use command::{Entry, Flag, KeyFlag, KeySpec, Keys, Table};
+use engine::{Entry, Flag, KeyFlag, KeySpec, Keys, Table};
 
 const ENTRIES: &[Entry] = &[
     Entry { name: "auth", flags: &[Flag::NoAuth], ..Entry::DEFAULT },

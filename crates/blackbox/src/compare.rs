@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use command::{Command, Group, Table};
+use engine::{Command, Group, Table};
 use resp::{DoubleBuffer, Value};
 use transcript::{Runner, Socket};
 
@@ -222,7 +222,7 @@ fn canonical(value: &Value, in_any_order: bool, command: &Command) -> Value {
 }
 
 fn answers_map(command: &Command) -> bool {
-    matches!(command.entry.reply, command::Shape::Map(..))
+    matches!(command.entry.reply, engine::Shape::Map(..))
 }
 
 /// A number as 7.2 writes it, where 7.0 may write all its 17 digits.

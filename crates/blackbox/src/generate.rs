@@ -12,8 +12,8 @@
 //! A command with a random reply is preceded by one that reads the whole set. If it made a random change, the key is deleted
 //! afterwards.
 
-use command::{Arg, ArgKind, Command, Flag, Group, KeyFlag, Run, Shape, Table};
 use ds::random::Random;
+use engine::{Arg, ArgKind, Command, Flag, Group, KeyFlag, Run, Shape, Table};
 
 use crate::differences::{Rule, rules_of};
 use crate::lines::{is_sent, lines_of};

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 
-use command::Table;
+use engine::Table;
 use resp::Value;
 use transcript::{Runner, Socket};
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use command::{Group, Table};
+use engine::{Group, Table};
 
 use crate::{Batch, Client, Generator, Scratch, Server, StartError, check, eventually, scale};
 

@@ -1,6 +1,6 @@
 //! Checks the replies on a connection against the declarations of its commands.
 
-use command::{Shape, Table};
+use engine::{Shape, Table};
 use resp::Value;
 
 /// Follows a connection: its protocol, and what it has queued since `MULTI`.

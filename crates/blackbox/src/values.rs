@@ -3,8 +3,8 @@
 //! The pools are small, so that requests meet each other's data, and contain the limits of every type. Times are either
 //! past or far in the future, timeouts are short, offsets are small or refused: see the head of `generate`.
 
-use command::Group;
 use ds::random::{Random, mix};
+use engine::Group;
 
 use crate::generate::Request;
 

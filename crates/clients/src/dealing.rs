@@ -44,7 +44,7 @@ impl Dealer {
 
 #[cfg(test)]
 mod tests {
-    use session::Protocol;
+    use crate::session::Protocol;
 
     use super::*;
 

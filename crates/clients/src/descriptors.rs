@@ -1,8 +1,8 @@
 //! Makes sure that there are file descriptors for `maxclients` clients.
 
 use config::Value;
+use config::{MAXCLIENTS, Settings};
 use process::processors::ThreadCount;
-use settings::{MAXCLIENTS, Settings};
 
 use process::system;
 

@@ -2,8 +2,8 @@
 //!
 //! Not here: serving those clients (`life/giving_way.rs` of the server).
 
+use crate::session::Wait;
 use proactor::{Clock, ConnId};
-use session::Wait;
 
 /// The interval at which a thread checks its other clients. The first check comes after a command has worked for two of
 /// them.

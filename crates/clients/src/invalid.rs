@@ -1,8 +1,8 @@
 //! Tells clients that track keys which keys have changed, in the way that their current mode asks for.
 
+use crate::session::Session;
 use pubsub::{Keys, Way};
 use resp::{Proto, Reply};
-use session::Session;
 
 use crate::registry::Registry;
 

@@ -2,6 +2,7 @@
 //!
 //! | files | purpose |
 //! |---|---|
+//! | `session/` | one client: its state, and what its command is doing |
 //! | `listeners.rs`, `dealing.rs` | listen, and assign connections to threads |
 //! | `registry.rs`, `descriptors.rs` | their ids, names and number |
 //! | `tls_keeper.rs` | TLS |
@@ -16,7 +17,7 @@
 //! stays. So do subscribers, clients that track keys, monitors, replicas and the primary, because other threads know
 //! where they are.
 //!
-//! Not here: the state of one client (`session`), its rights (`acl`), and its connection (the server).
+//! Not here: the rights of a client (`acl`), and its connection (the server).
 
 #![forbid(unsafe_code)]
 
@@ -32,15 +33,16 @@ mod listeners;
 mod moves;
 mod refusal;
 mod registry;
+pub mod session;
 mod sizes;
 mod tls_keeper;
 mod watchlist;
 mod workload;
 
+use crate::session::{Finish, Session, Subject};
 use ::acl::Users;
-use command::{CommandResult, HostFn};
-use session::{Finish, Session, Subject};
-use settings::Settings;
+use config::Settings;
+use engine::{CommandResult, HostFn};
 
 pub use attack_log::AttackLog;
 pub use balance::{Balance, Load, Order, choose};
@@ -100,10 +102,10 @@ pub struct Server {
 }
 
 /// A call of a command of this crate.
-pub type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+pub type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
 /// The function of a command of this crate.
 pub type Function = HostFn<dyn Door>;
 /// The declaration of a command of this crate.
-pub type Entry = command::Entry<Function>;
+pub type Entry = engine::Entry<Function>;
 /// The implementation of a command of this crate.
-type Run = command::Run<Function>;
+type Run = engine::Run<Function>;

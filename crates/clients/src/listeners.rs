@@ -10,12 +10,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use proactor::{Listener, Stop};
-use session::Protocol;
-use settings::{
+use crate::session::Protocol;
+use config::{
     BIND, MEMCACHED_PORT, MEMCACHED_TLS, MEMCACHED_UNIXSOCKET, PORT, Settings, TCP_BACKLOG, TLS_PORT,
     UNIXSOCKET, UNIXSOCKETPERM,
 };
+use proactor::{Listener, Stop};
 
 use crate::error::Error;
 

@@ -8,8 +8,8 @@
 
 use std::collections::HashMap;
 
+use crate::session::{Parser, Session};
 use proactor::{ConnId, Detached};
-use session::{Parser, Session};
 use shard::Subscriber;
 
 /// The time limit for a connection to leave. It may have output that its client does not read.

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use acl::Users;
+use config::Settings;
 use proactor::Socket;
-use settings::Settings;
 
 const TOO_MANY_CLIENTS: &str = "ERR max number of clients reached";
 const PROTECTED: &str = "DENIED Redis is running in protected mode because protected mode is enabled and no \

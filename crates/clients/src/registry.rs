@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::session::Session;
 use queues::Label;
-use session::Session;
 use shard::Subscriber;
 
 /// See the head of this file.

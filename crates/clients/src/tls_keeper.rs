@@ -14,10 +14,10 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 use std::{fs, mem};
 
+use crate::session::Session;
 use acl::Users;
+use config::*;
 use proactor::{Codec, Socket};
-use session::Session;
-use settings::*;
 use tls::{Authentication, Caching, Error, Handshake, Handshakes, Identity, Options, Secured};
 use tls::{client_config, name_in_log, server_config};
 

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
+use config::OutputLimit;
 use proactor::ConnId;
-use settings::OutputLimit;
 use tls::Handshake;
 
 /// How long a client may leave more than `client-unread-bytes-max` of replies unread, in milliseconds.

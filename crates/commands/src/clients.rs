@@ -1,6 +1,6 @@
 //! Several clients of one store in process, for tests of waiters, effects and events.
 
-use command::{Class, Client, CommandResult, Ctx, Entry, Local, Outcome, Post, Route, Run};
+use engine::{Class, Client, CommandResult, Ctx, Entry, Local, Outcome, Post, Route, Run};
 use resp::{Output, Proto};
 
 use crate::FAMILIES;

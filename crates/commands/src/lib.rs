@@ -5,7 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-use command::Entry;
+use engine::Entry;
 
 pub mod bitmap;
 #[cfg(test)]

@@ -8,8 +8,8 @@
 //!
 //! Every subset is as likely as any other of its size. The order of its elements is not random.
 
-use command::{CommandError, Ctx, keyword_is, parse_i64};
 use ds::random::Random;
+use engine::{CommandError, Ctx, keyword_is, parse_i64};
 use resp::Reply;
 
 /// A collection of at most this many elements is always walked.

@@ -1,9 +1,9 @@
 //! The common parts of HSCAN, SSCAN and ZSCAN: most of their entries, their options, and the frame of their
 //! reply.
 
-use command::Flag::ReadOnly;
-use command::KeyFlag::{Access, RO};
-use command::{
+use engine::Flag::ReadOnly;
+use engine::KeyFlag::{Access, RO};
+use engine::{
     CommandError, CommandResult, Ctx, Entry, KeySpec, Pace, Shape, integer, key, keyword_is, parse_cursor,
     parse_i64, pattern,
 };

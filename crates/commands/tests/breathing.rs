@@ -1,13 +1,13 @@
 //! A command whose work grows with its data or its arguments lets its thread breathe
-//! ([`Host::breathe`](command::Host::breathe)), so that other clients are served while it runs.
+//! ([`Host::breathe`](engine::Host::breathe)), so that other clients are served while it runs.
 //!
 //! Every command whose declared complexity grows is run on much data, and its breaths are counted. A new
 //! command fails this test until it has a call here, or a reason why it needs none.
 
 use std::collections::BTreeSet;
 
-use command::{Client, CommandResult, Entry, Host, Local, OwnCall, Run};
 use commands::FAMILIES;
+use engine::{Client, CommandResult, Entry, Host, Local, OwnCall, Run};
 use resp::{Output, Proto};
 
 /// The elements of each collection, and the arguments of commands whose work grows with these.

@@ -17,9 +17,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use command::{Arg, ArgKind, Command, Entry, Local, Run};
 use commands::FAMILIES;
 use ds::random::Random;
+use engine::{Arg, ArgKind, Command, Entry, Local, Run};
 use resp::Proto;
 
 /// Lists per command: enough that each of its words is in some of them.

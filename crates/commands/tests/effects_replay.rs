@@ -8,9 +8,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use command::{Arg, ArgKind, Client, Command, Group, Local, OwnedEffect, Run};
 use commands::{FAMILIES, keys};
 use ds::random::Random;
+use engine::{Arg, ArgKind, Client, Command, Group, Local, OwnedEffect, Run};
 use resp::{Output, Proto, Value};
 
 const SEEDS: u64 = 8;

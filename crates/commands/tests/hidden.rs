@@ -4,8 +4,8 @@
 //! Two stores get the same commands. One of them deletes data that is past its time, and the other one hides
 //! it: no reading command may tell them apart.
 
-use command::{Due, Flag, Local};
 use commands::FAMILIES;
+use engine::{Due, Flag, Local};
 use resp::Proto;
 
 /// For every type, a key that stays (`s:…`), and one that goes (`g:…`).
@@ -273,6 +273,6 @@ fn randomkey_gives_up_on_keys_that_are_all_hidden() {
         assert_eq!(local.line("RANDOMKEY"), "$5\r\nlives\r\n");
     }
     assert_eq!(local.line("DBSIZE"), ":2\r\n");
-    let due = local.with_store(command::Client::internal(0, Proto::Resp2), |store| store.tx.due());
+    let due = local.with_store(engine::Client::internal(0, Proto::Resp2), |store| store.tx.due());
     assert_eq!(due, Due::Hide);
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use command::{Client, Local};
 use commands::FAMILIES;
+use engine::{Client, Local};
 use keyspace::ValueRef;
 use resp::{Proto, Value, decode};
 

@@ -15,8 +15,8 @@ use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use command::{Client, Local};
 use commands::FAMILIES;
+use engine::{Client, Local};
 use resp::{Output, Proto, Value};
 use transcript::{Block, Runner, Socket};
 

@@ -32,7 +32,7 @@ pub(crate) enum Argument<'a> {
 }
 
 /// The arguments after the program's name.
-pub(crate) fn arguments<'a, E: Copy>(table: &Table<E>, args: &'a [String]) -> Vec<Argument<'a>> {
+pub(crate) fn arguments<'a>(table: &Table, args: &'a [String]) -> Vec<Argument<'a>> {
     // Whether a directive has begun, and whether its first word may begin with dashes.
     let (mut has_directive, mut takes_any) = (false, false);
     let mut found = Vec::with_capacity(args.len());

@@ -68,7 +68,7 @@ impl Invocation {
     ///
     /// # Errors
     /// If the first one is neither a file nor a flag, a word belongs to no flag, or a flag is followed by a file.
-    pub fn parse<E: Copy>(table: &Table<E>, args: &[String]) -> Result<Invocation, Error> {
+    pub fn parse(table: &Table, args: &[String]) -> Result<Invocation, Error> {
         match args.first().map(String::as_str) {
             Some("-h") => return Ok(Invocation::Help),
             Some("-v") => return Ok(Invocation::Version),
@@ -97,7 +97,7 @@ impl Invocation {
 }
 
 impl Arguments {
-    fn add<E: Copy>(&mut self, table: &Table<E>, argument: Argument<'_>) -> Result<(), Error> {
+    fn add(&mut self, table: &Table, argument: Argument<'_>) -> Result<(), Error> {
         let (name, words) = match argument {
             Argument::Name { name, has_dashes: true } if OTHER_PROGRAMS.contains(&name) => {
                 return Err(Error::NoSuchProgram(format!("--{name}")));
@@ -134,7 +134,7 @@ impl Arguments {
     }
 
     /// Refuses a configuration file behind a flag, which takes it for one more word of its value.
-    fn check_order<E: Copy>(&self, table: &Table<E>) -> Result<(), Error> {
+    fn check_order(&self, table: &Table) -> Result<(), Error> {
         let takes_one = |name: &str| table.find(name).is_some_and(|id| !table.setting(id).kind.has_words());
         for (name, words) in &self.directives {
             if let [_, .., last] = &words[..]
@@ -157,7 +157,7 @@ impl Arguments {
     ///
     /// # Errors
     /// If something cannot be read, or does not consist of lines of words. Names and values are not checked.
-    pub fn read<E: Copy>(&self, table: &Table<E>) -> Result<Configuration, Error> {
+    pub fn read(&self, table: &Table) -> Result<Configuration, Error> {
         let mut reading = Reading::new(table);
         let mut file = None;
         if let Some(path) = &self.file {

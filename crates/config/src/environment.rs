@@ -18,10 +18,7 @@ pub const ENVIRONMENT_PREFIX: &str = "DARTER_SET_";
 ///
 /// # Errors
 /// If a directive that is not a setting has unbalanced quotes.
-pub(crate) fn directives<E: Copy>(
-    table: &Table<E>,
-    variables: &[(String, Vec<u8>)],
-) -> Result<Vec<Directive>, Error> {
+pub(crate) fn directives(table: &Table, variables: &[(String, Vec<u8>)]) -> Result<Vec<Directive>, Error> {
     let mut found = Vec::new();
     for (variable, value) in variables {
         let Some(name) = variable.strip_prefix(ENVIRONMENT_PREFIX) else { continue };
@@ -59,8 +56,8 @@ mod tests {
             ("DARTER_SET_BIND", "127.0.0.1 -::1"),
             ("DARTER_SET_USER", "x \"on off\""),
         ]);
-        let (mut values, mut others) = (Values::<_, COUNT>::new(&TABLE), Vec::new());
-        let found = values.apply::<Error>(directives(&TABLE, &given).unwrap(), |other| {
+        let (mut values, mut others) = (Values::<COUNT>::new(&TABLE), Vec::new());
+        let found = values.apply(directives(&TABLE, &given).unwrap(), |other| {
             others.push(other);
             Ok(())
         });
@@ -73,10 +70,10 @@ mod tests {
     #[test]
     fn errors_name_the_variable() {
         let check = |name: &str, value: &str, expected: &str| {
-            let mut values = Values::<_, COUNT>::new(&TABLE);
+            let mut values = Values::<COUNT>::new(&TABLE);
             let directives = directives(&TABLE, &variables(&[(name, value)]));
             let error = match directives {
-                Ok(directives) => values.apply::<Error>(directives, |_| Ok(())).errors.remove(0),
+                Ok(directives) => values.apply(directives, |_| Ok(())).errors.remove(0),
                 Err(error) => error,
             };
             assert_eq!(error.to_string(), expected);

@@ -104,6 +104,24 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
+    /// A command cannot be renamed.
+    #[error("cannot rename '{name}' {place}: {why}")]
+    BadRename {
+        /// The command.
+        name: String,
+        /// The place of the directive.
+        place: String,
+        /// The reason.
+        why: &'static str,
+    },
+    /// Several lines are invalid.
+    #[error("{first}; --test-config names this and {more} more")]
+    Several {
+        /// The first error.
+        first: Box<Error>,
+        /// How many more.
+        more: usize,
+    },
 }
 
 /// Why `CONFIG SET` changes nothing.

@@ -1,5 +1,6 @@
 //! A small table for the tests.
 
+use crate::consequence::Consequence;
 use crate::foreign::Foreign;
 use crate::kind::{Read, SettingKind, Special, Value};
 use crate::setting::{Change, Id, Setting};
@@ -13,12 +14,6 @@ pub(crate) const SAVE: Id = Id::new(5);
 pub(crate) const DIR: Id = Id::new(6);
 pub(crate) const PIN: Id = Id::new(7);
 pub(crate) const COUNT: usize = 9;
-
-/// The consequence of a change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Consequence {
-    Listen,
-}
 
 const NUMBER: SettingKind = SettingKind::Integer { min: 0, max: 99_999 };
 
@@ -36,7 +31,7 @@ const SUMS: SettingKind = SettingKind::Special(&Special {
     lines_add_up: true,
 });
 
-pub(crate) static TABLE: Table<Consequence> = Table {
+pub(crate) static TABLE: Table = Table {
     settings: &[
         Setting {
             name: "port",

@@ -45,7 +45,7 @@ impl Foreign {
     }
 
     /// The directive as a setting.
-    pub(crate) fn setting<E>(self) -> Setting<E> {
+    pub(crate) fn setting(self) -> Setting {
         let Foreign { name, kind, default, refused, .. } = self;
         Setting { name, default, kind, refused, ..Setting::of("") }
     }

@@ -9,7 +9,7 @@ use crate::table::Table;
 /// The column in which explanations begin.
 const DOC_COLUMN: usize = 46;
 
-impl<E: Copy> Table<E> {
+impl Table {
     /// The flags with their explanations, group by group, for `--help`.
     pub fn flags(&self) -> String {
         let mut text = String::new();
@@ -67,12 +67,12 @@ impl<E: Copy> Table<E> {
         text
     }
 
-    fn of(&self, group: &str) -> impl Iterator<Item = &'static Setting<E>> {
+    fn of(&self, group: &str) -> impl Iterator<Item = &'static Setting> {
         self.settings.iter().filter(move |setting| setting.group == group)
     }
 }
 
-fn argument<E>(setting: &Setting<E>) -> String {
+fn argument(setting: &Setting) -> String {
     match setting.kind {
         SettingKind::Choice(choices) => choices.iter().map(|(name, _)| *name).collect::<Vec<_>>().join("|"),
         _ if setting.unit.is_empty() => setting.kind.placeholder().to_owned(),

@@ -14,15 +14,15 @@ use crate::values::Values;
 /// How many errors are kept.
 const ERROR_COUNT_MAX: usize = 100;
 
-/// The parts of a configuration other than the values of settings. `F`: the error type of the table's owner.
+/// What applying directives has shown, besides the values of settings.
 #[derive(Debug)]
-pub struct Found<F> {
+pub struct Applied {
     /// The settings that were given, with the place of the last line about each.
     given: Vec<(Id, String)>,
     /// Directives without effect whose value is not the default.
     pub without_effect: Vec<WithoutEffect>,
     /// All errors in the order of the lines, then all refused values.
-    pub errors: Vec<F>,
+    pub errors: Vec<Error>,
 }
 
 /// A directive without effect whose value is not the default.
@@ -36,26 +36,26 @@ pub struct WithoutEffect {
     pub place: String,
 }
 
-impl<F> Found<F> {
+impl Applied {
     /// Whether the configuration has a line about a setting.
     pub fn is_given(&self, id: Id) -> bool {
         self.given.iter().any(|(given, _)| *given == id)
     }
 }
 
-impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
+impl<const COUNT: usize> Values<COUNT> {
     /// Applies `directives` in this order. Those that are not settings go to `other`.
-    pub fn apply<F: From<Error>>(
+    pub fn apply(
         &mut self,
         directives: Vec<Directive>,
-        mut other: impl FnMut(Directive) -> Result<(), F>,
-    ) -> Found<F> {
-        let mut found = Found { given: Vec::new(), without_effect: Vec::new(), errors: Vec::new() };
+        mut other: impl FnMut(Directive) -> Result<(), Error>,
+    ) -> Applied {
+        let mut found = Applied { given: Vec::new(), without_effect: Vec::new(), errors: Vec::new() };
         for directive in directives {
             let is_other = self.table.others.iter().any(|name| directive.name.eq_ignore_ascii_case(name));
             let applied = match is_other {
                 true => other(directive),
-                false => self.apply_one(directive, &mut found.given).map_err(F::from),
+                false => self.apply_one(directive, &mut found.given),
             };
             if let Err(error) = applied
                 && found.errors.len() < ERROR_COUNT_MAX
@@ -66,7 +66,7 @@ impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
         for (id, place) in &found.given {
             let (name, text, place) = (self.table.setting(*id).name, self.text(*id), place.clone());
             if let Some(why) = self.table.refusal(*id, &text) {
-                found.errors.push(Error::Refused { name, place, why }.into());
+                found.errors.push(Error::Refused { name, place, why });
             } else if self.table.foreign(*id).is_some_and(|foreign| foreign.is_expected_of(&text)) {
                 found.without_effect.push(WithoutEffect { name, text: text.to_string(), place });
             }
@@ -110,10 +110,10 @@ impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::example::{BIND, COUNT, Consequence, PIN, PORT, REQUIREPASS, SAVE, TABLE};
+    use crate::example::{BIND, COUNT, PIN, PORT, REQUIREPASS, SAVE, TABLE};
     use crate::source::directives;
 
-    type Read = (Values<Consequence, COUNT>, Found<Error>, Vec<Directive>);
+    type Read = (Values<COUNT>, Applied, Vec<Directive>);
 
     fn read(lines: &str) -> Read {
         let (mut values, mut others) = (Values::new(&TABLE), Vec::new());

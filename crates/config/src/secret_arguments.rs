@@ -8,11 +8,7 @@ use crate::table::Table;
 /// Finds secrets in the arguments after the program's name; returns for each the number of the argument and the range
 /// of bytes. Secret are the values of secret settings, and all words of the directives `named` but the first, which is
 /// a name.
-pub fn secret_arguments<E: Copy>(
-    table: &Table<E>,
-    named: &[&str],
-    args: &[String],
-) -> Vec<(usize, Range<usize>)> {
+pub fn secret_arguments(table: &Table, named: &[&str], args: &[String]) -> Vec<(usize, Range<usize>)> {
     let (mut secrets, mut shown_words) = (Vec::new(), usize::MAX);
     // How many words of a directive are shown.
     let shown_of = |name: &str| match table.find(name) {

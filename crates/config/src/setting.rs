@@ -1,5 +1,6 @@
 //! The declaration of a setting: the words of a table's blocks.
 
+use crate::consequence::Consequence;
 use crate::kind::SettingKind;
 
 /// The number of a setting in its table. Directives without effect follow the settings.
@@ -24,9 +25,9 @@ pub enum Change {
     AtStart,
 }
 
-/// A setting. `E`: what must be done after a change, as the table's owner defines it.
+/// A setting.
 #[derive(Clone, Copy, Debug)]
-pub struct Setting<E> {
+pub struct Setting {
     /// The name in `redis.conf`.
     pub name: &'static str,
     /// An older name.
@@ -40,7 +41,7 @@ pub struct Setting<E> {
     /// When it may change.
     pub change: Change,
     /// The consequence of a change; `None`: the value is read where it is needed, so nothing has to be done.
-    pub effect: Option<E>,
+    pub effect: Option<Consequence>,
     /// The heading in the help.
     pub group: &'static str,
     /// The description: a phrase without a full stop.
@@ -51,10 +52,10 @@ pub struct Setting<E> {
     pub refused: &'static str,
 }
 
-impl<E> Setting<E> {
+impl Setting {
     /// The common part of declarations, for `..Setting::of(group)`: a text, empty by default, that may change at any
     /// time.
-    pub const fn of(group: &'static str) -> Setting<E> {
+    pub const fn of(group: &'static str) -> Setting {
         Setting {
             name: "",
             alias: None,

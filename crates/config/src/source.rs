@@ -41,7 +41,7 @@ pub struct Directive {
 ///
 /// # Errors
 /// If something cannot be read, or does not consist of lines of words. Names and values are not checked.
-pub fn directives<E: Copy>(table: &Table<E>, text: &[u8], name: &str) -> Result<Vec<Directive>, Error> {
+pub fn directives(table: &Table, text: &[u8], name: &str) -> Result<Vec<Directive>, Error> {
     let mut reading = Reading::new(table);
     reading.text(text, name)?;
     Ok(reading.directives)
@@ -49,9 +49,9 @@ pub fn directives<E: Copy>(table: &Table<E>, text: &[u8], name: &str) -> Result<
 
 /// Collects the directives of a configuration.
 #[derive(Debug)]
-pub(crate) struct Reading<'a, E: 'static> {
+pub(crate) struct Reading<'a> {
     /// Suggests names in errors about unknown directives.
-    table: &'a Table<E>,
+    table: &'a Table,
     pub(crate) directives: Vec<Directive>,
     bytes: u64,
     file_count: usize,
@@ -59,8 +59,8 @@ pub(crate) struct Reading<'a, E: 'static> {
     open: Vec<PathBuf>,
 }
 
-impl<'a, E: Copy> Reading<'a, E> {
-    pub(crate) fn new(table: &'a Table<E>) -> Self {
+impl<'a> Reading<'a> {
+    pub(crate) fn new(table: &'a Table) -> Self {
         Reading { table, directives: Vec::new(), bytes: 0, file_count: 0, open: Vec::new() }
     }
 

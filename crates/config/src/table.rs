@@ -7,9 +7,9 @@ use crate::setting::{Id, Setting};
 
 /// All settings of a program.
 #[derive(Debug)]
-pub struct Table<E: 'static> {
+pub struct Table {
     /// The settings, each at the index of its number.
-    pub settings: &'static [Setting<E>],
+    pub settings: &'static [Setting],
     /// Directives without effect.
     pub foreign: &'static [Foreign],
     /// The headings of the help, in this order.
@@ -18,9 +18,9 @@ pub struct Table<E: 'static> {
     pub others: &'static [&'static str],
 }
 
-impl<E: Copy> Table<E> {
+impl Table {
     /// The setting with this number.
-    pub fn setting(&self, id: Id) -> Setting<E> {
+    pub fn setting(&self, id: Id) -> Setting {
         match self.settings.get(id.0) {
             Some(setting) => *setting,
             None => self.foreign[id.0 - self.settings.len()].setting(),
@@ -28,7 +28,7 @@ impl<E: Copy> Table<E> {
     }
 
     /// All settings, then the directives without effect.
-    pub fn all(&self) -> impl Iterator<Item = (Id, Setting<E>)> {
+    pub fn all(&self) -> impl Iterator<Item = (Id, Setting)> {
         (0..self.settings.len() + self.foreign.len()).map(|number| (Id(number), self.setting(Id(number))))
     }
 
@@ -110,7 +110,7 @@ impl<E: Copy> Table<E> {
     }
 }
 
-impl<E> Setting<E> {
+impl Setting {
     /// The default.
     pub(crate) fn default_value(&self) -> Value {
         self.kind.parse(&[self.default], "").unwrap_or_else(|why| {

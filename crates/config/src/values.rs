@@ -22,8 +22,8 @@ use crate::table::Table;
 
 /// The values of all settings of a table. `COUNT`: the number of settings with an effect.
 #[derive(Debug)]
-pub struct Values<E: 'static, const COUNT: usize> {
-    pub(crate) table: &'static Table<E>,
+pub struct Values<const COUNT: usize> {
+    pub(crate) table: &'static Table,
     numbers: [AtomicI64; COUNT],
     /// The texts of all settings, then of the directives without effect.
     texts: Mutex<Vec<Arc<str>>>,
@@ -42,12 +42,12 @@ impl Changed {
     }
 }
 
-impl<E: Copy + 'static, const COUNT: usize> Values<E, COUNT> {
+impl<const COUNT: usize> Values<COUNT> {
     /// All settings have their defaults.
     ///
     /// # Panics
     /// If the table does not have `COUNT` settings with an effect, or a default is invalid.
-    pub fn new(table: &'static Table<E>) -> Self {
+    pub fn new(table: &'static Table) -> Self {
         assert_eq!(table.settings.len(), COUNT, "each number has its place");
         let values: Vec<Value> = table.all().map(|(_, setting)| setting.default_value()).collect();
         Values {
@@ -162,11 +162,7 @@ mod tests {
     use crate::example::{COUNT, DIR, PORT, SAVE, TABLE, TIMEOUT};
 
     #[track_caller]
-    fn check(
-        values: &Values<crate::example::Consequence, COUNT>,
-        pairs: &[(&str, &str)],
-        expected: Result<(), &str>,
-    ) {
+    fn check(values: &Values<COUNT>, pairs: &[(&str, &str)], expected: Result<(), &str>) {
         let outcome = values.change(pairs, false).map(|_| ()).map_err(|refusal| refusal.to_string());
         assert_eq!(outcome, expected.map_err(str::to_owned), "{pairs:?}");
     }
@@ -197,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_change_can_be_taken_back() {
-        let values: Values<_, COUNT> = Values::new(&TABLE);
+        let values: Values<COUNT> = Values::new(&TABLE);
         let changed = values.change(&[("timeout", "7"), ("dir", "/x")], true).unwrap();
         assert_eq!(changed.ids().collect::<Vec<_>>(), [TIMEOUT, DIR]);
         values.undo(&changed);

@@ -25,7 +25,7 @@
 //! empty store and compares `DEBUG DIGEST`. `crates/sim/tests/suite/effects_stream.rs` merges the records of many threads
 //! and sends the stream to a real redis-server, and to a server with other threads and shards.
 //!
-//! Not here: I/O, clocks, files. Crate `command` states effects.
+//! Not here: I/O, clocks, files. Crate `engine` states effects.
 
 #![forbid(unsafe_code)]
 

@@ -10,7 +10,7 @@
 //! with how many of the queue's 8,000 jobs. Jobs are taken and ended 16 at a time. To get the cost of one job,
 //! divide the difference between two runs by the difference of their counts. The protocol is not included.
 
-use command::Local;
+use engine::Local;
 use resp::Proto;
 
 const JOBS: usize = 8000;

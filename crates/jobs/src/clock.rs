@@ -11,8 +11,8 @@
 //! a schedule that ran before the clock was set would otherwise be silent until its next time comes round. As
 //! in Vixie cron, fixed times do not come a second time if the clock was set back by less than three hours.
 
-use command::{Client, CommandError, Store, Tx};
 use ds::zset::ZSet;
+use engine::{Client, CommandError, Store, Tx};
 use keyspace::queue::{ACTIVE, CRON, DELAYED};
 use resp::Proto;
 use shard::ShardId;

@@ -6,10 +6,10 @@
 
 use std::str::from_utf8;
 
-use command::{CommandError, Store, peek_into};
 use config::{Schedule, Zone};
 use ds::hash::Hash;
 use ds::zset::ZSet;
+use engine::{CommandError, Store, peek_into};
 
 use crate::job::{Jobs, wrong_type};
 use crate::promote::in_seconds;

@@ -1,7 +1,7 @@
 //! Does what is due in a queue: ends leases and delays, runs schedules, drops dead jobs.
 
-use command::{CommandError, Store};
 use ds::zset::ZSet;
+use engine::{CommandError, Store};
 
 use crate::clock::follow;
 use crate::job::{Claim, Jobs};
@@ -45,7 +45,7 @@ pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, Comma
     }
     jobs.forget_workers(store)?;
     let drops_ms = jobs.drop_dead(store)?;
-    let mut opens_ms = command::open(store, queue)?;
+    let mut opens_ms = engine::open(store, queue)?;
     if jobs.settle_groups(store)? {
         // More groups may have to be moved: continue at once.
         opens_ms = Some(now_ms);

@@ -3,14 +3,14 @@
 
 use std::borrow::Cow;
 
-use command::{
-    Change, Class, CommandError, JobsDue, JobsNews, Post, SOON_MS, Store, know_jobs, note_put_back,
-    peek_into, push_command, push_event, upsert_in_place,
-};
 use ds::hash::{CollectionLimits, Hash};
 use ds::list::{End, List};
 use ds::num::ScoreBound;
 use ds::zset::ZSet;
+use engine::{
+    Change, Class, CommandError, JobsDue, JobsNews, Post, SOON_MS, Store, know_jobs, note_put_back,
+    peek_into, push_command, push_event, upsert_in_place,
+};
 use keyspace::{JobSettings, Kind, Str};
 use queues::{coming_end, own_id, popping_end};
 

@@ -39,7 +39,7 @@
 //!
 //! A queue is limited while the key of its limit exists, which the database notes (`keyspace/queue`). Commands that take
 //! from a limited list learn how much room there is and count what they took in the same transaction
-//! (`command/store/taking.rs`). When a rate opens, the timers wake the waiters, which look for themselves whether there is
+//! (`engine/store/taking.rs`). When a rate opens, the timers wake the waiters, which look for themselves whether there is
 //! something for them (`When::Finds`).
 //!
 //! The rules of `QUEUE PROMOTE` are a hash of each database. The thread at whose home it lies tells them to all other

@@ -2,8 +2,8 @@
 //! those of each group are counted beside it, in the same transactions. So there are never more than the
 //! limit allows, whatever ends a lease and wherever the queue has moved by then.
 
-use command::{CommandError, Limit, Store, got_room, has_limit, is_closed};
 use ds::zset::ZSet;
+use engine::{CommandError, Limit, Store, got_room, has_limit, is_closed};
 
 use crate::job::Jobs;
 use crate::record::{Record, State};

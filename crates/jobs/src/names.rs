@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use command::{CommandError, Store, beside, note_beside};
+use engine::{CommandError, Store, beside, note_beside};
 use keyspace::queue::{ACTIVE, CRON, DEAD, DELAYED, JOBS, PLAIN, RATE, queue_beside};
 
 use crate::groups::GroupKeys;

@@ -5,8 +5,8 @@
 //! smallest comes first. So whichever queues are empty, the others come first in proportion to their weights
 //! (Efraimidis and Spirakis, "Weighted random sampling with a reservoir").
 
-use command::{CommandError, keyword_is};
 use ds::random::Random;
+use engine::{CommandError, keyword_is};
 
 use crate::commands::parse_positive;
 

@@ -24,19 +24,19 @@
 
 use std::collections::BTreeSet;
 
-use command::{Change, Class, Client, JobsDue, Store, Tx, peek_into};
+use background::Visits;
 use ds::Kind;
 use ds::hash::Hash;
 use ds::list::List;
 use ds::set::Set;
 use ds::zset::ZSet;
+use engine::{Change, Class, Client, JobsDue, Store, Tx, peek_into};
 use keyspace::UnixMs;
 use keyspace::queue::{MS_MIN, PROMOTIONS};
 pub(crate) use queues::in_seconds;
 use queues::{Promotion, coming_end, json_member, stamped};
 use resp::Proto;
 use shard::{PATIENCE_AFTER, ShardId};
-use upkeep::Visits;
 
 use crate::job::Jobs;
 use crate::soon::{AGAIN_MS, Soon, VISITS_MAX};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use command::{JobsDue, SOON_MS};
+use engine::{JobsDue, SOON_MS};
 use keyspace::UnixMs;
 
 /// The most visits of shards per turn, for one kind of due times.

@@ -13,15 +13,15 @@ mod takers;
 
 use std::time::Duration;
 
-use command::{
-    Client, CommandResult, Ctx, Entry, KeySpec, Limit, Local, Outcome, OwnedEffect, Post, Run, Tx, keyword_is,
-};
+use background::Visits;
 use ds::random::Random;
 use ds::zset::ZSet;
+use engine::{
+    Client, CommandResult, Ctx, Entry, KeySpec, Limit, Local, Outcome, OwnedEffect, Post, Run, Tx, keyword_is,
+};
 use keyspace::JobSettings;
 use resp::{Output, Proto};
 use shard::ShardId;
-use upkeep::Visits;
 
 use crate::{ENTRIES, JobTimers, Whose};
 

@@ -1,7 +1,7 @@
 //! When a thread has to visit a shard because a lease or a delay ends, or a job of Sidekiq's is due.
 //!
 //! Every second, a thread searches its shards for times within the next second. A command that sets an
-//! earlier time tells its own thread ([`command::JobsNews`]), which visits the
+//! earlier time tells its own thread ([`engine::JobsNews`]), which visits the
 //! shard in time.
 //!
 //! Times are those of the machine's clock. If it is set, the times of leases move with it (`clock`); times of
@@ -9,13 +9,13 @@
 
 use std::time::Duration;
 
-use command::{Client, CommandError, JobsDue, JobsNews, SOON_MS, Store, Tx};
+use background::Visits;
+use engine::{Client, CommandError, JobsDue, JobsNews, SOON_MS, Store, Tx};
 use keyspace::UnixMs;
 use keyspace::queue::{DEAD, PROMOTIONS, is_rate};
 use queues::publish_promotions;
 use resp::Proto;
 use shard::ShardId;
-use upkeep::Visits;
 
 use crate::clock::{JUMP_MS, follow_all};
 use crate::due;

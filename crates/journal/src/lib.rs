@@ -13,7 +13,7 @@
 //!
 //! The files are on a disk that is passed in ([`proactor::Disk`]), real or simulated; its calls block.
 //!
-//! `check.rs` reports, `repair.rs` repairs and `copy.rs` copies a journal; `offline` has the commands for operators. Both
+//! `check.rs` reports, `repair.rs` repairs and `copy.rs` copies a journal; `cli` has the commands for operators. Both
 //! threads are state machines, which a simulation runs as well.
 //!
 //! Not here: commands, shards, the threads that commit, the meaning of a slice, and writing or reading a base.

@@ -22,7 +22,7 @@
 //! snapshot is being taken is left alone, because the snapshot may have captured a part of a hash.
 //!
 //! Not here: the compressed form of a hash (`ds::hash_compressed`), how a record stores it (`record/`), and
-//! when slices come (`upkeep`).
+//! when slices come (`background`).
 
 use std::sync::Arc;
 

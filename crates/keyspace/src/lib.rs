@@ -2,16 +2,16 @@
 //!
 //! A [`Db`] maps keys to [`Record`]s: a value of one of the types, its time of expiry and its access clock.
 //! It does not know about threads, clients or clocks: the time is an argument, and the caller holds the
-//! shard's baton. Look-ups also return expired records; `command::Store` hides or deletes these.
+//! shard's baton. Look-ups also return expired records; `engine::Store` hides or deletes these.
 //!
 //! # A new type of value
 //!
 //! A `match` on types has no catch-all arm, so the compiler finds what is missing. Beside its structure (`ds`) and its
 //! commands (`commands/<family>`), a type is named in `ds/kind.rs`; `value.rs` here, and `changing.rs` if the value may be
-//! stored in its record; `command/store/storing.rs`; `encoded`, both ways; `rdb/format.rs`, `decode.rs` and `skip.rs`; and
+//! stored in its record; `engine/store/storing.rs`; `engine/dump.rs`, both ways; `rdb/format.rs`, `decode.rs` and `skip.rs`; and
 //! the commands on any type that look inside values: `keys/digest.rs`, `rebuild.rs`, `sort.rs` and `zset/sources.rs`. The
-//! compiler does not check the group and ACL category of its commands (`command/entry.rs`), its events and their letter
-//! (`events.rs`, `settings/special.rs`), and the values that random tests give it (`blackbox/values.rs`).
+//! compiler does not check the group and ACL category of its commands (`engine/entry.rs`), its events and their letter
+//! (`events.rs`, `config/settings/special.rs`), and the values that random tests give it (`blackbox/values.rs`).
 //!
 //! A new encoding of a type concerns only its structure. It has a name there, which `OBJECT ENCODING` answers. Files have
 //! it as an existing encoding, or as a new `ValueType` of `rdb`.

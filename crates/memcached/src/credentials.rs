@@ -2,7 +2,7 @@
 //!
 //! As in memcached, a client authenticates with `set <anything> 0 0 <bytes>␍␊<user> <password>␍␊`.
 
-use command::CommandResult;
+use engine::CommandResult;
 use resp::memcached::Verb;
 
 /// The reply to a request of a client that has not authenticated. `admits`: whether a user with this password is
@@ -32,7 +32,7 @@ pub fn reply_to_stranger(
 
 #[cfg(test)]
 mod tests {
-    use command::CommandError;
+    use engine::CommandError;
 
     use super::*;
 

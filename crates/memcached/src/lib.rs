@@ -19,7 +19,7 @@ mod items;
 mod later_flush;
 mod service;
 
-use command::{CommandResult, HostFn, Store};
+use engine::{CommandResult, HostFn, Store};
 use keyspace::UnixMs;
 use resp::memcached::Verb;
 
@@ -48,11 +48,11 @@ pub trait Door {
 }
 
 /// The declaration of a command about the server.
-pub type Entry = command::Entry<HostFn<dyn Door>>;
+pub type Entry = engine::Entry<HostFn<dyn Door>>;
 /// A call of one.
-type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
 /// The function that runs a command of this crate.
-type Run = command::Run<HostFn<dyn Door>>;
+type Run = engine::Run<HostFn<dyn Door>>;
 
 /// The entry of a verb about the server. Verbs about items have an [`item_entry`] instead.
 pub fn service_entry(verb: Verb) -> Option<&'static Entry> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use command::{Acl, CommandResult, Flag, Group, Mode, Route};
+use engine::{Acl, CommandResult, Flag, Group, Mode, Route};
 use keyspace::UnixMs;
 use resp::memcached::number::{parse_i32, parse_u32};
 use resp::memcached::{Verb, has_noreply};
@@ -286,7 +286,7 @@ fn line_unless_noreply(ctx: &mut Ctx, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use command::{Client, Host, Local, OwnCall, Store};
+    use engine::{Client, Host, Local, OwnCall, Store};
     use resp::{Output, Proto};
 
     use super::*;

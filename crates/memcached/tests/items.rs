@@ -1,9 +1,9 @@
 //! memcached's commands on a store whose clock stands still until it is set: what depends on time, what Redis' commands do
 //! to items, and effects. Their replies otherwise are compared with memcached's by a test of the crate `blackbox`.
 
-use command::{Client, Local};
 use commands::{FAMILIES, keys};
 use ds::random::Random;
+use engine::{Client, Local};
 use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
 use resp::{Output, Proto};
 
@@ -392,7 +392,7 @@ fn effects_replay() {
             assert_eq!(digests[0], digests[1], "seed {seed} after {log:#?}");
             let marks = [&mut original, &mut replayed].map(|store| {
                 let client = Client::internal(0, Proto::Resp2);
-                let marks_of = |store: &mut command::Store| {
+                let marks_of = |store: &mut engine::Store| {
                     ["a", "b", "c"].map(|key| store.peek(key.as_bytes()).map(keyspace::RecordRef::marks))
                 };
                 let before = std::mem::replace(&mut store.0.now, now);

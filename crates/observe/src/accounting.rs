@@ -2,7 +2,7 @@
 //!
 //! Not here: the client, which is asked for only if its command was slow.
 
-use command::{Blocked, Command, CommandError, CommandId, Flag, Outcome, Table};
+use engine::{Blocked, Command, CommandError, CommandId, Flag, Outcome, Table};
 use proactor::Clock;
 use resp::{Mark, Output};
 

@@ -1,6 +1,6 @@
 //! The services that the commands of this crate need from the thread that runs them.
 
-use command::HostFn;
+use engine::HostFn;
 
 use crate::facts::Facts;
 use crate::observed::Observed;
@@ -25,10 +25,10 @@ pub trait Door {
 }
 
 /// A call of a command of this crate.
-pub type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+pub type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
 /// The function of a command of this crate.
 pub type Function = HostFn<dyn Door>;
 /// The declaration of a command of this crate.
-pub type Entry = command::Entry<Function>;
+pub type Entry = engine::Entry<Function>;
 /// The function that runs a command of this crate.
-pub(crate) type Run = command::Run<Function>;
+pub(crate) type Run = engine::Run<Function>;

@@ -2,7 +2,7 @@
 //!
 //! Not here: counting into the buckets (`stats.rs`).
 
-use command::CommandId;
+use engine::CommandId;
 
 use crate::observed::Observed;
 use crate::stats::{DURATION_BUCKETS, bucket_start_ns, duration_bucket};

@@ -2,7 +2,7 @@
 //!
 //! `INFO` shows them. Everything else that shows figures of a server should read them here, too.
 
-use command::{Shards, Table};
+use engine::{Shards, Table};
 
 use crate::memory::Memory;
 use crate::observed::Observed;

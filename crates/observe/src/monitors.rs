@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use command::{Command, Flag};
+use engine::{Command, Flag};
 use proactor::ConnId;
 
 use crate::observed::Observed;
@@ -113,7 +113,7 @@ fn escape(bytes: &[u8], line: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use command::{Entry, Secrets, Table};
+    use engine::{Entry, Secrets, Table};
 
     use super::*;
 

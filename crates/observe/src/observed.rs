@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use command::{CommandId, Shards};
+use engine::{CommandId, Shards};
 use keyspace::Figure;
 use shard::Figures;
 

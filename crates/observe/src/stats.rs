@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use command::CommandId;
+use engine::CommandId;
 
 /// A number that one thread writes and all threads read.
 #[derive(Debug, Default)]

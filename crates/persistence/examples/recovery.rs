@@ -2,14 +2,15 @@
 //!
 //! Half of the effects set new keys, half push to a thousand lists, 230 bytes each. With a file, the same
 //! stream is written there, for redis-server to load it as its append-only file.
+#![expect(clippy::disallowed_methods, reason = "an example reads files and clocks")]
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use command::{Command, Entry, Rule, Run, Table};
 use ds::hashing::Seed;
 use effectlog::Slice;
+use engine::{Command, Entry, Rule, Run, Table};
 use keyspace::Config;
 use persistence::{Extras, FoundSlice, Load, Names, Progress, Recovery, Role, Tuning};
 use proactor::{Clock, Disk};

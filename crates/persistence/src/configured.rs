@@ -3,13 +3,13 @@
 
 use std::sync::atomic::Ordering;
 
-use proactor::Disk;
-use rdb::Style;
-use settings::{
+use config::{
     APPENDDIRNAME, APPENDFILENAME, APPENDONLY, DBFILENAME, DIR, IMPORT_AOF, IMPORT_ASK, IMPORT_NO,
     IMPORT_YES, RDB_SAVE_INCREMENTAL_FSYNC, RDB_VERSION, RDBCHECKSUM, RDBCOMPRESSION, SNAPSHOT_FORMAT,
     STOP_WRITES_ON_BGSAVE_ERROR, Settings,
 };
+use proactor::Disk;
+use rdb::Style;
 
 use crate::error::Error;
 use crate::import::{Choice, Wanted, Wish};

@@ -28,7 +28,7 @@ pub enum Error {
         /// Its path.
         name: String,
         /// The error and its position.
-        source: aof::Error,
+        source: crate::import::aof::Error,
     },
     /// A command in an append-only file that cannot be run.
     #[error("cannot load {name}: the command {command} at offset {offset}: {why}")]

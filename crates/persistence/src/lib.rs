@@ -21,10 +21,11 @@
 //! finds Redis' append-only files, decides whether to load them or the snapshot, and runs their commands.
 //! `recover/` applies the slices of the journal to its base.
 //!
-//! Not here: the bytes of values (`encoded`) and of files (`rdb`, `aof`), the time of a save, and how a
+//! Not here: the bytes of values (`engine/dump.rs`) and of snapshots (`rdb`), the time of a save, and how a
 //! server takes over the loaded data.
 
 #![forbid(unsafe_code)]
+#![expect(clippy::disallowed_types, reason = "the threads of a save or of a load share state behind locks")]
 
 mod configured;
 mod error;
@@ -47,6 +48,7 @@ mod writer;
 
 pub use configured::{MISCONF, choose, names, refuses_writes, save_settings, style};
 pub use error::Error;
+pub use import::aof;
 pub use import::{Choice, Files, Import, Source, Wanted, Wish};
 pub use load::{
     Examined, Extras, Load, Loaded, PAUSED_AUX, STREAM_DB_AUX, STREAM_ID_AUX, STREAM_OFFSET_AUX, StreamId,

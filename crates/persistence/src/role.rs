@@ -1,6 +1,6 @@
 //! Classifies the commands of an append-only file or a journal for loading.
 
-use command::{Command, CommandId, Entry, Route, Rule, Table};
+use engine::{Command, CommandId, Entry, Route, Rule, Table};
 
 /// The role of a command in a stream that is loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,7 +9,7 @@
 //! Not here: the source of the commands, transactions, and the selected database (`import/replay.rs`,
 //! `recover/`).
 
-use command::{Client, Command, Located, Outcome, Shards, Table, Tx};
+use engine::{Client, Command, Located, Outcome, Shards, Table, Tx};
 use keyspace::{Config, UnixMs};
 use resp::{Output, Proto};
 use shard::{Hold, ShardId};

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering}
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use encoded::InParts;
+use engine::dump::InParts;
 use heap::{Exempt, Exemption};
 use keyspace::access::lru_clock;
 use keyspace::{Lfu, Marks, RecordRef, StrRef, Taken, UnixMs, ValueRef, Witness};
@@ -86,8 +86,8 @@ pub(crate) fn write_record<W: io::Write>(
     usage: Usage,
     encoder: &mut Encoder<W>,
 ) -> io::Result<()> {
-    write_record_head(record, encoded::value_type(record.value(), encoder.style()), usage, encoder)?;
-    encoded::write(record.value(), encoder)
+    write_record_head(record, engine::dump::value_type(record.value(), encoder.style()), usage, encoder)?;
+    engine::dump::write(record.value(), encoder)
 }
 
 /// An item for the writer.
@@ -378,9 +378,9 @@ impl Scribe {
             if is_first {
                 encoder.select(db)?;
             }
-            let value_type = encoded::value_type(record.value(), encoder.style());
+            let value_type = engine::dump::value_type(record.value(), encoder.style());
             write_record_head(record, value_type, usage, encoder)?;
-            if text.is_none() { encoded::write(record.value(), encoder) } else { Ok(()) }
+            if text.is_none() { engine::dump::write(record.value(), encoder) } else { Ok(()) }
         });
         self.key_count += 1;
         if let Some(text) = text {

@@ -8,8 +8,8 @@
 use std::fs::File;
 use std::io::{self, PipeWriter, Read, Write};
 
+use config::{DAEMONIZE, Settings};
 use rustix::stdio;
-use settings::{DAEMONIZE, Settings};
 
 use crate::error::Error;
 use crate::supervisor::Supervisor;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use settings::{LOGFILE, LOGLEVEL, SYSLOG_ENABLED, SYSLOG_FACILITY, SYSLOG_IDENT, Settings};
+use config::{LOGFILE, LOGLEVEL, SYSLOG_ENABLED, SYSLOG_FACILITY, SYSLOG_IDENT, Settings};
 use syslog_tracing::{Facility, Options, Syslog};
 use tracing::Level;
 use tracing_subscriber::filter::dynamic_filter_fn;

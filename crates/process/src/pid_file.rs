@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use settings::{PIDFILE, Settings};
+use config::{PIDFILE, Settings};
 
 /// Where a server in the background writes the file by default, as in Redis.
 const DEFAULT: &str = "/var/run/redis.pid";

@@ -6,8 +6,8 @@
 //! measurements are repeatable.
 
 use config::Id;
+use config::{BGSAVE_CPULIST, PIN, SERVER_CPULIST, Settings, TABLE};
 use proactor::{CpuSet, allowed_cpus, cpu_quota};
-use settings::{BGSAVE_CPULIST, PIN, SERVER_CPULIST, Settings, TABLE};
 
 /// The number of threads, and its reason.
 #[derive(PartialEq, Eq, Debug)]

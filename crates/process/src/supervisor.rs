@@ -3,7 +3,7 @@
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use settings::{SUPERVISED, Settings};
+use config::{SUPERVISED, Settings};
 
 use crate::system;
 

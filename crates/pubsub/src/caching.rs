@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use command::{Command, CommandError, CommandResult, Rule, keyword_is, parse_i64};
+use engine::{Command, CommandError, CommandResult, Rule, keyword_is, parse_i64};
 use resp::Reply;
 use shard::Subscriber;
 
@@ -261,7 +261,7 @@ fn check_prefixes(prefixes: &[&[u8]], known: &BTreeSet<Box<[u8]>>) -> CommandRes
 
 #[cfg(test)]
 mod tests {
-    use command::{Entry, Table};
+    use engine::{Entry, Table};
     use resp::{Output, Proto};
 
     use super::*;

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use command::Flag::*;
-use command::KeyFlag::NotKey;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::NotKey;
+use engine::{
     Channels, CommandResult, Group, KeySpec, Medium, Mode, Published, Receiver, Route, Rule, Shape, pattern,
     string,
 };

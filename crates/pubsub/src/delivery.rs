@@ -22,7 +22,7 @@
 
 use std::sync::Arc;
 
-use command::{Medium, Post, Published, Receiver};
+use engine::{Medium, Post, Published, Receiver};
 use resp::{Output, Proto, Reply};
 use shard::{Scope, Subscriber};
 

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use command::{Medium, Post, Published, Receiver};
+use engine::{Medium, Post, Published, Receiver};
 use shard::{Scope, Subscriber};
 
 use crate::patterns::{PatternMap, Patterns};

@@ -32,7 +32,7 @@ mod subscriptions;
 mod tests;
 mod unread;
 
-use command::HostFn;
+use engine::HostFn;
 use resp::Reply;
 
 pub use crate::broadcasts::{Broadcasts, Keys, memory_bytes};
@@ -57,8 +57,8 @@ pub trait Door {
 }
 
 /// A call of a command of this crate.
-pub type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+pub type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
 /// The declaration of a command of this crate.
-pub type Entry = command::Entry<HostFn<dyn Door>>;
+pub type Entry = engine::Entry<HostFn<dyn Door>>;
 /// The function that runs a command of this crate.
-type Run = command::Run<HostFn<dyn Door>>;
+type Run = engine::Run<HostFn<dyn Door>>;

@@ -1,7 +1,7 @@
 //! PUBSUB: shows which channels have subscribers, and how many.
 
-use command::Flag::*;
-use command::{CommandResult, Group, Mode, Route, Shape, pattern, string, subcommand_error};
+use engine::Flag::*;
+use engine::{CommandResult, Group, Mode, Route, Shape, pattern, string, subcommand_error};
 use shard::Scope;
 
 use crate::{Ctx, Entry, Run};

@@ -1,6 +1,6 @@
 //! Tests of the commands without a server: a few clients on one thread, each with its subscriptions.
 
-use command::{Client, CommandResult, Host, Local, OwnCall, Post, Run};
+use engine::{Client, CommandResult, Host, Local, OwnCall, Post, Run};
 use resp::{Output, Proto, Reply};
 
 use crate::overview::PUBSUB;
@@ -50,7 +50,7 @@ struct Clients {
 
 impl Clients {
     fn new(count: usize) -> Clients {
-        let entries: Vec<command::Entry> = ENTRIES.iter().map(Entry::of_host).collect();
+        let entries: Vec<engine::Entry> = ENTRIES.iter().map(Entry::of_host).collect();
         let others = (0..count).map(|_| Subscriptions::default()).collect();
         Clients { store: Local::new(&[Vec::leak(entries)]), thread: Thread::default(), others }
     }

@@ -1,9 +1,9 @@
 //! Finds the end of a queue from which workers take.
 
-use command::Store;
 use ds::Kind;
 use ds::list::{End, List};
 use ds::queue::Shown;
+use engine::Store;
 
 /// The end of the list at `key` from which elements are taken, as shown by pops, or else by the workers of
 /// its job system, or else by pushes. The tail if nothing shows it.

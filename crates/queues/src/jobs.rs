@@ -4,11 +4,11 @@
 //!
 //! Not here: the meaning of these keys (`jobs`).
 
-use command::{CommandError, Limit, Store, beside, peek_into};
 use ds::hash::Hash;
 use ds::num::parse_i64;
 use ds::queue::{JobCounts, JobFigure};
 use ds::zset::ZSet;
+use engine::{CommandError, Limit, Store, beside, peek_into};
 use keyspace::queue::{ACTIVE, CRON, DEAD, DELAYED, GROUPS, GROUPS_FULL, JOBS, TURN};
 
 /// The field of the turn hash with the number of jobs that wait in groups.

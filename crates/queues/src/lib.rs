@@ -17,8 +17,8 @@
 //!
 //! `keyspace`'s `Known`, which all databases share, has the patterns and the list of all figures: readers of figures enter
 //! no shard. A queue is paused by a bit in its figures. Commands that take from it then find it empty
-//! (`command/store/taking.rs`), and `Tx::serve_key` serves none of its waiters. Sorted sets and streams are sampled once a
-//! second (`upkeep/queues.rs`).
+//! (`engine/store/taking.rs`), and `Tx::serve_key` serves none of its waiters. Sorted sets and streams are sampled once a
+//! second (`background/queues.rs`).
 //!
 //! Not here: how a queue is recognized, and its statistics. Both are in `keyspace`, beside the data, and so
 //! is the row that QUEUE LIST, QUEUE INFO, `/metrics` and the console show.
@@ -48,7 +48,7 @@ pub use crate::slices::Progress;
 pub use ds::queue::{JobCounts, JobFigure, WAIT_BOUNDS_MS};
 pub use keyspace::queue::{RecoveryFigures, Row, SHOWN_NAME_BYTES_MAX, State, System, Waits, rows};
 
-use command::{Command, CommandId, HostFn, Keys};
+use engine::{Command, CommandId, HostFn, Keys};
 use shard::ShardId;
 
 /// The requests of a command to the thread that runs it.
@@ -80,8 +80,8 @@ pub struct Label {
 }
 
 /// A call of a command of this crate.
-pub type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+pub type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
 /// The declaration of a command of this crate.
-pub type Entry = command::Entry<HostFn<dyn Door>>;
+pub type Entry = engine::Entry<HostFn<dyn Door>>;
 /// The way a command of this crate runs.
-type Run = command::Run<HostFn<dyn Door>>;
+type Run = engine::Run<HostFn<dyn Door>>;

@@ -1,6 +1,6 @@
 //! The elements that a search looks for.
 
-use command::{CommandError, keyword_is};
+use engine::{CommandError, keyword_is};
 use memchr::memmem::Finder;
 
 use crate::id::{has_id, plain_part};

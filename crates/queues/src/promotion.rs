@@ -11,7 +11,7 @@
 //! each with a letter in front, in which spaces, control bytes and `%` are escaped:
 //! `flater tjobs:{$.queue} aqueues senqueued_at`.
 
-use command::CommandError;
+use engine::CommandError;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
 
 use crate::id::{json_member, json_text};

@@ -8,8 +8,8 @@
 //!
 //! In transactions and scripts, which must not be interrupted, the command does everything at once.
 
-use command::{CommandError, CommandResult};
 use ds::list::Bookmark;
+use engine::{CommandError, CommandResult};
 use shard::ShardId;
 
 use crate::Ctx;

@@ -11,13 +11,13 @@
 //! the given one, which may be a different one. So the elements to be removed are first marked (`LSET` with a
 //! text that no client has sent), and then removed by that mark. Elements at the end of the list are popped.
 
-use command::{
-    Change, Class, CommandError, CommandResult, Keys, Store, end_word, pop_command, pop_event, push_command,
-    push_event,
-};
 use ds::list::{End, List, Stretch};
 use ds::queue::take;
 use ds::zset::{ZSet, ZSetRef};
+use engine::{
+    Change, Class, CommandError, CommandResult, Keys, Store, end_word, pop_command, pop_event, push_command,
+    push_event,
+};
 use keyspace::Kind;
 use shard::ShardId;
 

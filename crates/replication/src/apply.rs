@@ -12,8 +12,8 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use command::Located;
 use effectlog::NO_DB;
+use engine::Located;
 use shard::{PATIENCE_AFTER, ShardId};
 
 use crate::following::Following;

@@ -1,13 +1,13 @@
 //! REPLICAOF, FAILOVER, PSYNC and related commands.
 
-use command::Flag::*;
-use command::{
+use effectlog::Reader;
+use engine::Flag::*;
+use engine::{
     Acl, CommandError, CommandResult, Group, Mode, Route, Rule, Shape, block, integer, keyword_is, oneof,
     parse_i64, string, token,
 };
-use effectlog::Reader;
 
-use settings::CLUSTER_MODE;
+use config::CLUSTER_MODE;
 
 use crate::address::Address;
 use crate::failover::Plan;

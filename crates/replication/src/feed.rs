@@ -407,7 +407,7 @@ mod tests {
                     backlog: &backlog,
                     id: [b'i'; 40],
                     unsupported_count: &unsupported_count,
-                    limits: Limits::of(&settings::Settings::default()),
+                    limits: Limits::of(&config::Settings::default()),
                     waker: Arc::new(Waker::without_bell()),
                     errands: &errands,
                     read_back: &|_, _| None,

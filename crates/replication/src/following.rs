@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use effectlog::{Cut, NO_DB};
 
-use settings::{REPLICAOF, Settings};
+use config::{REPLICAOF, Settings};
 
 use crate::address::Address;
 use crate::failover::Failover;

@@ -22,7 +22,7 @@
 //!
 //! Not here: what the target does (`commands.rs`), and the link to it (`follower.rs`).
 
-use command::CommandError;
+use engine::CommandError;
 
 use crate::address::Address;
 use crate::failover::{Failover, Mark, Plan, State};

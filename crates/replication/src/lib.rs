@@ -1,4 +1,5 @@
-//! Replication: a server and its replicas, and a replica and its primary.
+//! Replication: the log of a running server (`log/`), which feeds its journal and its replicas; a server and its
+//! replicas; a replica and its primary.
 //!
 //! ```text
 //!   PSYNC ──▶ Waiting ──▶ Sending ──▶ (Confirming) ──▶ Online          PSYNC with a known place ──▶ (CatchingUp) ──▶ Online
@@ -32,6 +33,7 @@ mod incoming;
 mod limits;
 pub mod link;
 mod link_settings;
+pub mod log;
 mod peer;
 mod primary;
 mod quorum;
@@ -47,9 +49,9 @@ mod wide;
 
 use std::sync::Arc;
 
-use command::{HostFn, Tx};
+use config::Settings;
 use effectlog::{Backlog, Cut};
-use settings::Settings;
+use engine::{HostFn, Tx};
 
 pub use acks::Acks;
 pub use address::Address;
@@ -163,7 +165,7 @@ pub enum RoleChange {
     Promoted,
 }
 
-type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
 /// The declaration of a command of this crate.
-pub type Entry = command::Entry<HostFn<dyn Door>>;
-type Run = command::Run<HostFn<dyn Door>>;
+pub type Entry = engine::Entry<HostFn<dyn Door>>;
+type Run = engine::Run<HostFn<dyn Door>>;

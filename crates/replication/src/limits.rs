@@ -1,6 +1,6 @@
 //! The settings that limit how far and how long replicas may lag.
 
-use settings::{
+use config::{
     REPL_BACKLOG_SIZE, REPL_DISKLESS_SYNC, REPL_DISKLESS_SYNC_DELAY, REPL_DISKLESS_SYNC_MAX_REPLICAS,
     REPL_TIMEOUT, Settings,
 };

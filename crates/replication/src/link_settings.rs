@@ -1,10 +1,10 @@
 //! The settings of the link to the primary.
 
-use resp::Limits;
-use settings::{
+use config::{
     MASTERAUTH, MASTERUSER, PORT, REPL_TIMEOUT, REPLICA_ANNOUNCE_IP, REPLICA_ANNOUNCE_PORT, Settings,
     TLS_PORT, TLS_REPLICATION,
 };
+use resp::Limits;
 
 use crate::link::Credentials;
 

@@ -1,7 +1,7 @@
 //! The state of a client as a replica: what it announced and what it is sent.
 
-use command::keyword_is;
 use effectlog::RedisVersion;
+use engine::keyword_is;
 
 use crate::feed::Feed;
 use crate::link::{ANSWERS_BEHIND, READS_ALL};

@@ -9,11 +9,11 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use command::CommandError;
-use settings::{
+use config::{
     MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE, REPL_SYNC_ACK, REPL_SYNC_REPLICAS, SYNC_ACK_DURABLE,
     Settings,
 };
+use engine::CommandError;
 
 use crate::following::Following;
 use crate::primary::Primary;

@@ -1,7 +1,7 @@
 //! Makes this server a replica or a primary. All shards are held, so the role changes between transactions.
 
+use config::REPLICAOF;
 use config::Value;
-use settings::REPLICAOF;
 
 use crate::address::Address;
 use crate::following::Resume;

@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use command::{Command, Group, Needs, Route};
+use engine::{Command, Group, Needs, Route};
 use persistence::Role;
 use shard::{Placement, ShardId};
 use smallvec::SmallVec;
@@ -249,8 +249,8 @@ impl Round {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use command::{Entry, Rule, Run, Table};
     use ds::hashing::Seed;
+    use engine::{Entry, Rule, Run, Table};
     use resp::encode_request;
 
     const SELECT: Entry = Entry {

@@ -1,6 +1,6 @@
 //! The traits by which following a primary reaches its thread.
 
-use command::{Client, Command, Table, Tx};
+use engine::{Client, Command, Table, Tx};
 use persistence::Role;
 use proactor::ConnId;
 

@@ -1,7 +1,7 @@
 //! Decides what a replica refuses its clients: writes, and reads of data that may be stale.
 
-use command::CommandError;
-use settings::{REPLICA_READ_ONLY, REPLICA_SERVE_STALE_DATA, Settings};
+use config::{REPLICA_READ_ONLY, REPLICA_SERVE_STALE_DATA, Settings};
+use engine::CommandError;
 
 use crate::following::Following;
 use crate::synced::Synced;

@@ -12,13 +12,13 @@
 //! A replica does not wait for replicas of its own. But that must not release replies that it held as a primary, nor
 //! later answers of other threads. So each thread continues to wait until it knows which slices are lost.
 //!
-//! Not here: what is held, and how it is released (`recording`'s `turn.rs`).
+//! Not here: what is held, and how it is released (`log/turn.rs`).
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use config::{REPL_SYNC_ACK, SYNC_ACK_DURABLE, Settings};
 use effectlog::Backlog;
-use settings::{REPL_SYNC_ACK, SYNC_ACK_DURABLE, Settings};
 
 use crate::primary::Primary;
 

@@ -6,10 +6,8 @@
 //!
 //! Not here: how a client waits, and when replicas are asked (`server`, `life/syncing.rs`).
 
-use command::Flag::*;
-use command::{
-    Acl, CommandError, CommandResult, Group, Mode, Shape, integer, parse_i64, parse_timeout_in_ms,
-};
+use engine::Flag::*;
+use engine::{Acl, CommandError, CommandResult, Group, Mode, Shape, integer, parse_i64, parse_timeout_in_ms};
 use resp::Reply;
 
 use crate::{Ctx, Entry, Run};

@@ -15,7 +15,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use command::{Client, Post};
+use engine::{Client, Post};
 use shard::{Lent, ShardId};
 
 use crate::apply::run_steps;

@@ -3,7 +3,7 @@
 //!
 //! Code that refuses or delays a call because of what it may do asks here, and not the entry.
 
-use command::{Command, Flag, Route};
+use engine::{Command, Flag, Route};
 
 use crate::states::States;
 
@@ -44,7 +44,7 @@ impl Demands {
     }
 
     /// Replaces the demands about which a script declares something by its flags.
-    fn of_script(self, flags: script::Flags) -> Demands {
+    fn of_script(self, flags: lua::Flags) -> Demands {
         Demands {
             writes: !flags.no_writes,
             shows_data: !flags.allow_stale,

@@ -1,6 +1,6 @@
 //! The interface through which scripts and their commands use the thread that runs them.
 
-use command::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
+use engine::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
 use resp::{Output, Proto, Reply};
 
 use crate::states::States;
@@ -80,7 +80,7 @@ pub trait Door {
     fn note_refusal(&mut self, command: Option<CommandId>, error: &CommandError);
 
     /// Counts the errors of a script that was called by `command` and has ended.
-    fn note_errors(&mut self, command: &Command, errors: &script::Errors);
+    fn note_errors(&mut self, command: &Command, errors: &lua::Errors);
 
     /// The script has lent this many shards.
     fn note_lent(&mut self, count: usize);

@@ -1,10 +1,10 @@
 //! Collects the parts of files that are not keys: libraries of functions, and the names of scripts that have
 //! roamed.
 
-use command::Command;
+use engine::Command;
+use lua::{FunctionEngine, LibrarySet};
 use persistence::Extras;
 use proactor::Clock;
-use script::{FunctionEngine, LibrarySet};
 
 use crate::commands::change_of;
 use crate::libraries::Loading;

@@ -19,7 +19,7 @@
 //! what it lacks into a Lua state of its own. A function that holds no shard starts again if the set has
 //! changed before it entered its first shard.
 //!
-//! Not here: Lua and its libraries (crate `script`), and how other clients are served while a script is slow
+//! Not here: Lua and its libraries (crate `lua`), and how other clients are served while a script is slow
 //! (`server`).
 
 #![forbid(unsafe_code)]

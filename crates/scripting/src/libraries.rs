@@ -8,9 +8,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lua::{Interrupt, LibrarySet};
 use proactor::Clock;
 use resp::Output;
-use script::{Interrupt, LibrarySet};
 
 use crate::scripts::Scripts;
 
@@ -75,7 +75,7 @@ impl<'a> Loading<'a> {
     }
 }
 
-impl script::Host for Loading<'_> {
+impl lua::Host for Loading<'_> {
     fn call(&mut self, _: &[&[u8]], _: bool, _: &mut Output) -> Result<(), Interrupt> {
         unreachable!("a library has nothing that calls commands while it is loaded")
     }

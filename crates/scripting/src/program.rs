@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use command::CommandError;
-use script::{Flags, Library, ReachSeen, Script, ScriptError};
+use engine::CommandError;
+use lua::{Flags, Library, ReachSeen, Script, ScriptError};
 
 use crate::slow::{SlowCall, SlowKind};
 

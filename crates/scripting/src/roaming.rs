@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use command::{Client, OwnedArgs, Task, Wait as Waiter, Work};
+use engine::{Client, OwnedArgs, Task, Wait as Waiter, Work};
 use resp::Proto;
 use shard::{Answer, Asked, Delegated, Hold, Ready, ShardId};
 

@@ -3,16 +3,16 @@
 //! The shards of a script's declared keys are entered before it runs. Other shards are entered as the script
 //! touches them: out of order, so only by trying. If one is taken and the script has not written, the script
 //! runs again with that shard among those entered in order. If it has written, it waits (`roaming.rs`). A
-//! script that may roam ([`ReachSeen`](script::ReachSeen)) also enters the *roaming* shard, so only one such
+//! script that may roam ([`ReachSeen`](lua::ReachSeen)) also enters the *roaming* shard, so only one such
 //! script runs at a time.
 //!
 //! A script that runs for longer than `busy-reply-threshold` is slow: its thread answers `BUSY` to its other
 //! clients, other threads answer `BUSY` where a command needs its shards, and `SCRIPT KILL` (for a function
 //! `FUNCTION KILL`) ends it. A script that has written nothing when `script-time-max` is over is ended.
 
-use command::{Client, Command, CommandError, Flag, Located, Needs, Outcome, Tx};
+use engine::{Client, Command, CommandError, Flag, Located, Needs, Outcome, Tx};
+use lua::{Interrupt, Reach};
 use resp::{Output, Proto, Reply};
-use script::{Interrupt, Reach};
 use shard::ShardId;
 use smallvec::SmallVec;
 
@@ -43,7 +43,7 @@ pub(crate) fn run<'t>(
     client: Client,
     call: &Call,
     reply: &mut Reply,
-) -> Result<script::Errors, CommandError> {
+) -> Result<lua::Errors, CommandError> {
     let client = as_in_script(client);
     let Settings { trusted_after, time_max_ms, .. } = door.settings();
     let states = door.states();
@@ -69,7 +69,7 @@ pub(crate) fn run<'t>(
     let outcome = run.run(&mut running, reply);
     let (reach, is_slow, wanted) = (run.reach, run.is_slow, run.wanted);
     run.tx.is_silent = false;
-    let may_be_noted = reach == Reach::Roaming || matches!(outcome, script::Outcome::Returned(_));
+    let may_be_noted = reach == Reach::Roaming || matches!(outcome, lua::Outcome::Returned(_));
     if may_be_noted && call.program.reach().note(reach, trusted_after) {
         scripts.roamed.add(call.program.name());
     }
@@ -79,9 +79,9 @@ pub(crate) fn run<'t>(
     door.leave_script(is_slow);
     door.states().end(running);
     match outcome {
-        script::Outcome::Missing => Err(CommandError::NO_SCRIPT),
-        script::Outcome::Retry => Err(CommandError::again(wanted)),
-        script::Outcome::Returned(errors) | script::Outcome::Raised(errors) => Ok(errors),
+        lua::Outcome::Missing => Err(CommandError::NO_SCRIPT),
+        lua::Outcome::Retry => Err(CommandError::again(wanted)),
+        lua::Outcome::Returned(errors) | lua::Outcome::Raised(errors) => Ok(errors),
     }
 }
 
@@ -110,7 +110,7 @@ struct Run<'a, 't> {
 
 impl Run<'_, '_> {
     /// Runs the program in its Lua state.
-    fn run(&mut self, running: &mut Running, reply: &mut Reply) -> script::Outcome {
+    fn run(&mut self, running: &mut Running, reply: &mut Reply) -> lua::Outcome {
         let Call { program, request, key_count, .. } = self.call;
         let (keys, args) = request[3..].split_at(key_count);
         match (program, &mut running.engine, &mut running.functions) {
@@ -118,12 +118,12 @@ impl Run<'_, '_> {
             (Program::Function(library, index), _, Some(functions)) => {
                 functions.call(library, *index, keys, args, self, reply)
             }
-            (Program::Script(_), None, _) | (Program::Function(..), _, None) => script::Outcome::Missing,
+            (Program::Script(_), None, _) | (Program::Function(..), _, None) => lua::Outcome::Missing,
         }
     }
 }
 
-impl script::Host for Run<'_, '_> {
+impl lua::Host for Run<'_, '_> {
     fn call(&mut self, args: &[&[u8]], is_resp3: bool, out: &mut Output) -> Result<(), Interrupt> {
         let proto = if is_resp3 { Proto::Resp3 } else { Proto::Resp2 };
         self.check_time()?;
@@ -361,7 +361,7 @@ impl<'t> Run<'_, 't> {
             waiting.pause();
             // Once the script is slow, its thread's other clients are served. It cannot be ended here, not
             // even by a shutdown: the shard comes when its holder is done.
-            let _ = script::Host::tick(self);
+            let _ = lua::Host::tick(self);
         }
         self.tx.hold.shards().note_asker(false);
         self.door.note_lent(lent_count);

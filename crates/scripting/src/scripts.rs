@@ -7,8 +7,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use command::CommandError;
-use script::ScriptCache;
+use engine::CommandError;
+use lua::ScriptCache;
 
 use crate::libraries::Libraries;
 use crate::roamed::Roamed;

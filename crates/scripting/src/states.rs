@@ -5,10 +5,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use command::{Callee, CommandError, Needs, Shards, parse_i64};
+use engine::{Callee, CommandError, Needs, Shards, parse_i64};
 use heap::{Exempt, Exemption};
+use lua::{Engine, FunctionEngine, LibrarySet, Origin, Reach, Script, ScriptError, Sha1Hex};
 use proactor::Clock;
-use script::{Engine, FunctionEngine, LibrarySet, Origin, Reach, Script, ScriptError, Sha1Hex};
 use shard::Placement;
 
 use crate::libraries::Loading;

@@ -1,6 +1,6 @@
 //! The commands on a single-threaded store, with a door that records the calls made to it.
 
-use command::{
+use engine::{
     Client, Command, CommandError, CommandId, CommandResult, Host, Local, Outcome, OwnCall, Run, Tx,
 };
 use proactor::Clock;
@@ -93,7 +93,7 @@ impl Door for Thread {
         self.refused.push(error.to_string());
     }
 
-    fn note_errors(&mut self, _: &Command, _: &script::Errors) {}
+    fn note_errors(&mut self, _: &Command, _: &lua::Errors) {}
 
     fn note_lent(&mut self, _: usize) {}
 
@@ -142,8 +142,8 @@ struct Server {
 
 impl Server {
     fn new() -> Server {
-        let own: Vec<command::Entry> = scripting::ENTRIES.iter().map(Entry::of_host).collect();
-        let families: Vec<&'static [command::Entry]> =
+        let own: Vec<engine::Entry> = scripting::ENTRIES.iter().map(Entry::of_host).collect();
+        let families: Vec<&'static [engine::Entry]> =
             commands::FAMILIES.iter().copied().chain([&*Vec::leak(own)]).collect();
         let scripts: &'static Scripts = Box::leak(Box::new(Scripts::new(1, |_, _| {})));
         let states = States::new(scripts, 0, Clock::real(), 64 << 20);
@@ -236,7 +236,7 @@ fn a_script_can_be_silent_of_what_it_does() {
 fn scripts_are_known_by_their_names_until_the_cache_is_flushed() {
     let mut server = Server::new();
     let source: &[u8] = b"return ARGV[1]";
-    let sha = script::Sha1Hex::of(source);
+    let sha = lua::Sha1Hex::of(source);
     let name = sha.as_str().as_bytes();
     server.check(&[b"EVALSHA", name, b"0", b"x"], "-NOSCRIPT", &[]);
     server.check(&[b"SCRIPT", b"LOAD", source], "$40\r\n", &[]);
@@ -250,7 +250,7 @@ fn scripts_are_known_by_their_names_until_the_cache_is_flushed() {
 fn what_was_run_last_is_run_again_only_as_long_as_it_is_there() {
     let mut server = Server::new();
     let (source, other): (&[u8], &[u8]) = (b"return 'one'", b"return 'two'");
-    let name = script::Sha1Hex::of(source);
+    let name = lua::Sha1Hex::of(source);
     let capitals = name.as_str().to_ascii_uppercase();
     for _ in 0..2 {
         server.check(&[b"EVAL", source, b"0"], "$3\r\none\r\n", &[]);

@@ -10,10 +10,10 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-use command::CommandId;
+use config::{CRASH_LOG_ENABLED, PORT};
+use engine::CommandId;
 use process::crash::Reported;
 use process::system;
-use settings::{CRASH_LOG_ENABLED, PORT};
 
 use crate::shared::Shared;
 use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};

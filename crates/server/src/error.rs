@@ -7,7 +7,7 @@ use std::io;
 pub(crate) enum Error {
     /// A configuration that cannot be read, or that contains a wrong value.
     #[error(transparent)]
-    Settings(#[from] settings::Error),
+    Configuration(#[from] config::Error),
     /// A line of the configuration file that declares a user incorrectly.
     #[error(transparent)]
     BadUser(#[from] acl::BadUser),
@@ -25,7 +25,7 @@ pub(crate) enum Error {
     Clients(#[from] clients::Error),
     /// An error of HTTP.
     #[error(transparent)]
-    Http(#[from] admin::Error),
+    Http(#[from] httpd::Error),
     /// An error of sockets and drivers.
     #[error(transparent)]
     Network(#[from] proactor::Error),
@@ -37,7 +37,7 @@ pub(crate) enum Error {
     Journal(#[from] journal::Error),
     /// An error of work on a journal's folder without a server.
     #[error(transparent)]
-    Offline(#[from] offline::Error),
+    Offline(#[from] cli::offline::Error),
     /// An error of files or of the rest of the operating system.
     #[error(transparent)]
     Process(#[from] process::Error),

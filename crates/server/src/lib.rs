@@ -7,13 +7,13 @@
 mod background;
 mod commands;
 mod connections;
-mod control;
 mod crash;
 mod error;
 mod life;
 mod mailroom;
 mod memcached;
 mod message;
+mod ops;
 mod replication;
 mod reports;
 mod scripts;
@@ -34,14 +34,14 @@ pub use simulated::{SimulatedServer, SimulatedThread, simulate};
 pub use start::run;
 
 /// All commands of the server, for tests that use their declarations.
-pub fn table() -> command::Table {
-    command::Table::new(&commands::families())
+pub fn table() -> engine::Table {
+    engine::Table::new(&commands::families())
 }
 
 #[cfg(test)]
 mod tests {
     use config::Invocation;
-    use settings::{Settings, TABLE};
+    use config::{Settings, TABLE};
 
     /// The settings of a server that is started with these arguments, for tests of its parts.
     pub(crate) fn settings(args: &[&str]) -> Settings {

@@ -16,9 +16,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use command::{Client, Parcels, Published};
+use clients::session::{Answer, Part, Stock};
+use engine::{Client, Parcels, Published};
 use proactor::{Envelope, Inbox, Spares, Waker};
-use session::{Answer, Part, Stock};
 
 use crate::message::Message;
 
@@ -209,7 +209,7 @@ impl Mailroom {
 
 #[cfg(test)]
 mod tests {
-    use command::{Medium, Receiver};
+    use engine::{Medium, Receiver};
     use shard::{Scope, Subscriber};
 
     use super::*;

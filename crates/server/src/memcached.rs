@@ -4,7 +4,8 @@
 //! It replaces `life/pipeline.rs` for this protocol. It has no windows.
 
 use acl::Lack;
-use command::{Client, CommandResult, Store};
+use config::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
+use engine::{Client, CommandResult, Store};
 use heap::allocated_bytes;
 use keyspace::UnixMs;
 use memcached::{Door, Figures, Limits, reply_to_stranger};
@@ -12,7 +13,6 @@ use proactor::{CloseMode, ConnId};
 use process::system;
 use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
 use resp::{Output, Proto};
-use settings::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
 
 use crate::connections::bounds::has_had_its_turn;
 use crate::life::pipeline::{ROUNDS_PER_TURN, leave_rest};
@@ -141,7 +141,7 @@ impl Door for ThreadHost {
             // As in memcached, existing items stay: only items that are stored later make room for themselves.
             self.shared.lowered.begin(bytes, used_bytes);
         }
-        control::change(self, store, &[("maxmemory", &bytes.to_string())], false).is_ok()
+        ops::change(self, store, &[("maxmemory", &bytes.to_string())], false).is_ok()
     }
 
     fn flush(&mut self, store: &mut Store, at: Option<UnixMs>) {

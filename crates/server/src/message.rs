@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use acl::Access;
+use clients::session::{Answer, Emptied, Question};
 use clients::{Entrance, Listening, Mover, Order};
-use command::{Client, Parcel, Post, Published, Task};
 use commands::keys::populate::Share;
+use engine::{Client, Parcel, Post, Published, Task};
 use heap::{Exempt, Exemption};
-use migrate::Returned;
+use ops::migrate::Returned;
 use proactor::{ConnId, Socket};
 use pubsub::Keys;
 use replication::{Help, RoleChange, Unread};
-use session::{Answer, Emptied, Question};
 use shard::{Delegated, Subscriber};
 
 use crate::snapshot::Loaded;

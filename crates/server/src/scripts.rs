@@ -7,12 +7,12 @@
 //! (`life/busy.rs`).
 
 use acl::{Context, Lack};
-use command::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
+use clients::session::{Part, Session};
+use engine::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
 use proactor::ConnId;
 use replication::Standing as Refused;
 use resp::{Output, Proto, Reply};
 use scripting::{Answer, Door, Settings, Standing, States};
-use session::{Part, Session};
 
 use crate::life::admit::refuses_writes;
 use crate::life::giving_way::give_way_if_due;
@@ -115,7 +115,7 @@ impl Door for ThreadHost {
         self.accounting.count_rejection(command, error);
     }
 
-    fn note_errors(&mut self, command: &Command, errors: &script::Errors) {
+    fn note_errors(&mut self, command: &Command, errors: &lua::Errors) {
         let uncounted = errors.uncounted.iter().map(|(code, count)| (&**code, *count));
         self.accounting.count_errors_of_script(command.id, uncounted);
     }

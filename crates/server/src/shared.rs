@@ -7,23 +7,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use acl::Users;
+use background::eviction::{Exceeded, Lowered};
 use clients::{AttackLog, Listeners, Registry, TlsKeeper};
-use command::{Client, Shards, Table};
+use config::{EntryMode, Settings};
 use ds::hashing::Seed;
+use engine::{Client, Shards, Table};
 use keyspace::Config;
 use memcached::LaterFlush;
-use migrate::Migrations;
 use observe::Observed;
+use ops::migrate::Migrations;
 use persistence::Snapshots;
 use proactor::{Clock, Dialer, Disk, Errands, Spares, Waker};
 use process::log;
 use process::shutdown::Shutdown;
-use recording::{Journal, Keeper, Tuning};
+use replication::log::{Journal, Keeper, Tuning};
 use replication::{Acks, Following, Primary, Quorum, random_id};
 use scripting::Scripts;
-use settings::{EntryMode, Settings};
 use shard::Placement;
-use upkeep::eviction::{Exceeded, Lowered};
 
 use crate::mailroom::Remote;
 use crate::message::Message;

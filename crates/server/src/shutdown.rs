@@ -21,14 +21,14 @@
 
 use std::time::{Duration, Instant};
 
-use command::{Client, Task, Wait};
+use config::{SHUTDOWN_ON_SIGINT, SHUTDOWN_ON_SIGTERM, SHUTDOWN_TIMEOUT};
 use effectlog::Cut;
+use engine::{Client, Task, Wait};
 use persistence::{Snapshots, names};
 use process::log;
 use process::shutdown::{How, Outcome};
 use process::supervisor::{self, Ticker};
 use process::system::{self, Signal};
-use settings::{SHUTDOWN_ON_SIGINT, SHUTDOWN_ON_SIGTERM, SHUTDOWN_TIMEOUT};
 use shard::{Hold, ShardId};
 
 use crate::message::Message;

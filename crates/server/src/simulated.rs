@@ -7,14 +7,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use config::Invocation;
+use config::{Found, Settings, TABLE};
 use effectlog::{Recorder, Sink};
 use journal::Step;
 use persistence::{Spool, WriterStep};
 use proactor::{ErrandStep, Errands, SimDisk, SimNet};
 use process::processors::ThreadCount;
-use recording::Tuning;
 use replication::Content;
-use settings::{Found, Settings, TABLE};
+use replication::log::Tuning;
 use shard::{Hold, ShardId};
 
 use crate::shared::{Lease, Machine, Shared};

@@ -11,14 +11,14 @@ use std::thread::JoinHandle;
 use std::time::UNIX_EPOCH;
 
 use acl::{UserLine, Users};
+use cli::offline::{FOLDER_TASKS, Program};
 use clients::{Dealer, Listening};
+use config::{APPENDONLY, DIR, DISABLE_THP, Found, Rename, Settings, TABLE, USER};
 use config::{Arguments, Directive, FolderTask, Invocation, WithoutEffect};
 use heap::Exempt;
-use offline::{FOLDER_TASKS, Program};
 use persistence::save_settings;
 use proactor::{Disk, Driver, Waker};
 use process::daemon::Background;
-use settings::{APPENDONLY, DIR, DISABLE_THP, Found, Rename, Settings, TABLE, USER};
 
 use crate::error::Error;
 use crate::reports::Served;
@@ -35,11 +35,11 @@ use process::{PidFile, arguments, crash, log, processors, supervisor, system};
 /// to stop.
 pub fn run(args: &[String]) -> ExitCode {
     end_on_panic();
-    if let Some(status) = remote::run(args) {
+    if let Some(status) = cli::remote::run(args) {
         return status;
     }
     let outcome = match Invocation::parse(&TABLE, args) {
-        Ok(Invocation::Help) => print(&settings::help(&[FOLDER_TASKS, remote::HELP].concat())),
+        Ok(Invocation::Help) => print(&config::help(&[FOLDER_TASKS, cli::remote::HELP].concat())),
         Ok(Invocation::Version) => print(&(version::line(arguments::is_called("redis-server")) + "\n")),
         Ok(Invocation::Test(arguments)) => {
             read(arguments).and_then(|(settings, found)| judge(&settings, &found))
@@ -52,7 +52,7 @@ pub fn run(args: &[String]) -> ExitCode {
             let hidden = arguments::hide(args, &config::secret_arguments(&TABLE, &[USER], args));
             read(arguments).and_then(|(settings, found)| serve(settings, found, hidden))
         }
-        Err(error) => Err(settings::Error::from(error).into()),
+        Err(error) => Err(error.into()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -66,7 +66,7 @@ pub fn run(args: &[String]) -> ExitCode {
 
 fn run_offline(task: &FolderTask) -> Result<ExitCode, Error> {
     let table = crate::commands::table();
-    Ok(offline::run(task, &Program { table: &table, redis_version: REDIS_VERSION })?)
+    Ok(cli::offline::run(task, &Program { table: &table, redis_version: REDIS_VERSION })?)
 }
 
 /// Makes a panic on any thread end the process. Otherwise the thread's clients would hang.
@@ -110,7 +110,7 @@ fn judge(settings: &Settings, found: &Found) -> Result<(), Error> {
 }
 
 /// Renames the commands of `table` as these lines ask.
-pub(crate) fn rename(table: &mut command::Table, renames: &[Rename]) -> Result<(), Error> {
+pub(crate) fn rename(table: &mut engine::Table, renames: &[Rename]) -> Result<(), Error> {
     for rename in renames {
         table.rename(&rename.from, &rename.to).map_err(|why| rename.refused(why))?;
     }
@@ -152,7 +152,7 @@ fn serve(settings: Settings, mut found: Found, hidden: io::Result<()>) -> Result
     obey_signals(shared)?;
     shared.tls.configure(&shared.settings).map(drop).map_err(clients::Error::from)?;
     let listeners = shared.listeners.open(&shared.settings)?;
-    let http = admin::Listening::open(&shared.settings)?;
+    let http = httpd::Listening::open(&shared.settings)?;
     let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();
     let kinds = clients::kinds(&listeners);
     let pid_file = PidFile::write(&shared.settings, background.is_on());
@@ -164,7 +164,7 @@ fn serve(settings: Settings, mut found: Found, hidden: io::Result<()>) -> Result
     let threads = start_threads(shared, threads, listeners);
     if let Some(http) = http {
         tracing::info!("the console and metrics are at {}", http.places().join(", "));
-        admin::start(Box::leak(Box::new(Served::new(shared))), http)?;
+        httpd::start(Box::leak(Box::new(Served::new(shared))), http)?;
     }
     let is_loading = shared.snapshots.progress.is_loading();
     let ticker = is_loading.then(|| {
@@ -283,7 +283,7 @@ struct Starting {
 /// Opens the threads' drivers, and creates the shared part.
 fn open_threads(
     settings: Settings,
-    table: command::Table,
+    table: engine::Table,
     users: Users,
     machine: Machine,
 ) -> Result<(&'static Shared, Vec<Starting>), Error> {

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use command::{Medium, Needs, Published};
+use engine::{Medium, Needs, Published};
 use observe::Monitors;
 use proactor::{ConnId, Driver};
 use pubsub::{Broadcasts, Directory, Door, Encodings, Keys, Subscriptions, Way};
@@ -315,10 +315,10 @@ impl ThreadHost {
 mod tests {
     use std::time::Duration;
 
-    use command::{Client, Receiver, Table};
+    use clients::session::{Parser, Protocol, Session};
+    use engine::{Client, Receiver, Table};
     use proactor::{Event, SimConfig, SimNet, Waker};
     use pubsub::ClientTracking;
-    use session::{Parser, Protocol, Session};
     use shard::{Scope, Subscriber};
 
     use super::*;

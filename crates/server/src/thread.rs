@@ -17,15 +17,15 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use background::Visits;
+use clients::session::{Aside, Pausing, Session, Watching};
 use clients::{Dealer, GivingWay, Moves, Watchlist, Workload};
-use command::Tx;
+use engine::Tx;
 use observe::{Accounting, Monitors};
 use proactor::{CloseMode, ConnId, Driver, Event};
 use replication::{Follower, Replicas};
 use scripting::States;
-use session::{Aside, Pausing, Session, Watching};
 use shard::{Hold, ShardId};
-use upkeep::Visits;
 
 use crate::commands::own::Functions;
 use crate::connections::Connections;
@@ -35,9 +35,9 @@ use crate::message::Message;
 use crate::shared::Shared;
 use crate::snapshot::Loaded;
 use crate::subscribers::Delivery;
-use upkeep::eviction::Eviction;
-use upkeep::garbage::Bin;
-use upkeep::timers::Timers;
+use background::eviction::Eviction;
+use background::garbage::Bin;
+use background::timers::Timers;
 
 /// If the last reading of the clock is older than this when a command begins, the thread reads the clock again.
 const CLOCK_AGE_NS_MAX: u64 = 1_000_000;
@@ -63,10 +63,10 @@ pub(crate) struct ThreadHost {
     /// The client whose command runs.
     pub(crate) current: Option<Box<Session>>,
     pub(crate) timers: Timers,
-    pub(crate) cron: upkeep::cron::Cron,
-    pub(crate) defrag: upkeep::defrag::Defrag,
-    pub(crate) queues: upkeep::queues::QueueUpkeep,
-    pub(crate) hashes: upkeep::hashes::HashUpkeep,
+    pub(crate) cron: background::cron::Cron,
+    pub(crate) defrag: background::defrag::Defrag,
+    pub(crate) queues: background::queues::QueueUpkeep,
+    pub(crate) hashes: background::hashes::HashUpkeep,
     /// The times at which leases end, delays are over, and jobs of Sidekiq's join their queues.
     pub(crate) jobs: jobs::JobTimers,
     /// The watch over Sidekiq's processes, on the first thread.
@@ -196,12 +196,12 @@ impl Thread {
                 connections: Connections::default(),
                 current: None,
                 timers: Timers::default(),
-                cron: upkeep::cron::Cron::new(id),
-                defrag: upkeep::defrag::Defrag::default(),
-                queues: upkeep::queues::QueueUpkeep::default(),
+                cron: background::cron::Cron::new(id),
+                defrag: background::defrag::Defrag::default(),
+                queues: background::queues::QueueUpkeep::default(),
                 jobs: jobs::JobTimers::default(),
                 job_watch: jobs::recovery::Watch::default(),
-                hashes: upkeep::hashes::HashUpkeep::default(),
+                hashes: background::hashes::HashUpkeep::default(),
                 is_busy: false,
                 lua,
                 aside: Aside::default(),

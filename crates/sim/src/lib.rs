@@ -31,7 +31,7 @@
 //! - by all: the reply to a delegated command is occasionally not sent;
 //! - by starvation, in minutes: no thread gets the patience token.
 //!
-//! Deliberate mistakes about the journal are kept (`command::mutant`), and tests verify that each is still detected.
+//! Deliberate mistakes about the journal are kept (`engine::mutant`), and tests verify that each is still detected.
 //!
 //! Errands (`proactor/errands.rs`), the writer of a snapshot and the two threads of the journal have stacks of their own and
 //! are stepped like all other threads. `servers.rs` compares what servers have at equal offsets, checks that each is a

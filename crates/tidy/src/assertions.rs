@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::sources::production;
 
 /// The crates in which a wrong state would corrupt data.
-const CRATES: &[&str] = &["shard", "keyspace", "command", "persistence"];
+const CRATES: &[&str] = &["shard", "keyspace", "engine", "persistence"];
 /// Assertions in 1,000 lines of production code at least, comments included.
 const PER_1000_LINES_MIN: usize = 3;
 

@@ -32,7 +32,7 @@ fn declared(source: &Source) -> Vec<&str> {
 #[test]
 fn every_setting_is_read() {
     let sources = production();
-    let is_table = |source: &&Source| source.krate == "settings" && source.path.starts_with("table");
+    let is_table = |source: &&Source| source.krate == "config" && source.path.starts_with("settings/table");
     let read: BTreeSet<&str> = sources.iter().filter(|source| !is_table(source)).flat_map(names).collect();
     let settings: Vec<&str> = sources.iter().filter(is_table).flat_map(declared).collect();
     assert!(settings.len() > 100, "they are found: {}", settings.len());
@@ -45,7 +45,7 @@ fn every_setting_is_read() {
 #[test]
 fn every_method_of_the_settings_is_called() {
     let sources = production();
-    let is_values = |source: &&Source| source.krate == "settings" && source.path == "values.rs";
+    let is_values = |source: &&Source| source.krate == "config" && source.path == "settings/values.rs";
     let values = sources.iter().find(is_values).expect("there are values");
     let methods: Vec<&str> = values
         .tokens

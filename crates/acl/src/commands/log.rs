@@ -1,6 +1,6 @@
 //! ACL LOG: shows what clients were denied.
 
-use command::{CommandResult, Shape, integer, keyword_is, oneof, subcommand_error, token};
+use engine::{CommandResult, Shape, integer, keyword_is, oneof, subcommand_error, token};
 
 use super::{Ctx, Entry, Run, SUBCOMMAND};
 use crate::denial_log::LogEntry;
@@ -28,7 +28,7 @@ fn acl_log(ctx: &mut Ctx) -> CommandResult {
             ctx.reply.ok();
             return Ok(());
         }
-        [count] => command::parse_i64(count)?.max(0) as usize,
+        [count] => engine::parse_i64(count)?.max(0) as usize,
         _ => return Err(subcommand_error(ctx.args)),
     };
     let now_ms = ctx.host.now_ms();

@@ -3,8 +3,8 @@
 mod log;
 mod users;
 
-use command::Flag::*;
-use command::{
+use engine::Flag::*;
+use engine::{
     Acl, CommandError, CommandResult, Group, Mode, Shape, Table, integer, string, subcommand_error,
 };
 
@@ -13,13 +13,13 @@ use crate::storage::Storage;
 use crate::user::Grammar;
 
 /// A call of a command of this crate.
-type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
 /// The function of a command of this crate.
-pub type Function = command::HostFn<dyn Door>;
+pub type Function = engine::HostFn<dyn Door>;
 /// The declaration of a command of this crate.
-pub type Entry = command::Entry<Function>;
+pub type Entry = engine::Entry<Function>;
 /// The function that runs a command of this crate.
-type Run = command::Run<Function>;
+type Run = engine::Run<Function>;
 
 /// `ACL` and its subcommands.
 pub const ENTRIES: &[Entry] = &[Entry {
@@ -113,7 +113,7 @@ const ACL_GENPASS: Entry = Entry {
 fn acl_genpass(ctx: &mut Ctx) -> CommandResult {
     let bits = match ctx.args[2..] {
         [] => PASSWORD_BITS,
-        [bits] => command::parse_i64(bits)?,
+        [bits] => engine::parse_i64(bits)?,
         _ => return Err(subcommand_error(ctx.args)),
     };
     if !(1..=PASSWORD_BITS_MAX).contains(&bits) {

@@ -1,6 +1,6 @@
 //! The subcommands of ACL that create, change, show and test users.
 
-use command::{CommandError, CommandResult, Secrets, Shape, string};
+use engine::{CommandError, CommandResult, Secrets, Shape, string};
 use resp::Reply;
 
 use super::{Ctx, Entry, Run, SUBCOMMAND};

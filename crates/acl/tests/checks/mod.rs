@@ -1,7 +1,7 @@
 //! Properties of all rules and ACL files, checked by tests and by the fuzzer.
 
 use acl::{Grammar, User, parse_file};
-use command::{Acl, Channels, Entry, Flag, KeyFlag, KeySpec, Table};
+use engine::{Acl, Channels, Entry, Flag, KeyFlag, KeySpec, Table};
 
 const SUBCOMMAND: Entry = Entry { flags: &[Flag::Admin], ..Entry::DEFAULT };
 

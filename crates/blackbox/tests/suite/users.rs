@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use acl::merge_selectors;
 use blackbox::{Client, Generator, Request, Server, is_known_to_oracle, oracle, scale, text};
-use command::{Command, Table};
 use ds::random::Random;
+use engine::{Command, Table};
 use resp::Value;
 
 /// Number of users.

@@ -1,8 +1,8 @@
 //! HELLO and AUTH.
 
 use acl::DEFAULT;
-use command::Flag::*;
-use command::{
+use engine::Flag::*;
+use engine::{
     Acl, CommandError, CommandResult, Group, Mode, SecretOption, Secrets, Shape, block, integer, keyword_is,
     string,
 };

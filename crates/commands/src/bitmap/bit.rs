@@ -1,8 +1,8 @@
 //! `GETBIT` and `SETBIT`: single bits.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
 };
 use keyspace::Str;

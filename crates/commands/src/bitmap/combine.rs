@@ -1,8 +1,8 @@
 //! `BITOP`: combines strings bit by bit.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Pace, Run, Shape, key,
     keyword_is, oneof, token,
 };

@@ -5,7 +5,7 @@ mod combine;
 mod field;
 mod range;
 
-use command::{CommandError, Ctx, Entry};
+use engine::{CommandError, Ctx, Entry};
 
 /// The bit commands.
 pub const ENTRIES: &[Entry] = &[

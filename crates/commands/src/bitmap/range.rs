@@ -1,8 +1,8 @@
 //! `BITCOUNT` and `BITPOS`: count and find bits in a range of a string.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, block, integer, key,
     keyword_is, oneof, parse_i64, token,
 };

@@ -4,8 +4,8 @@ mod place;
 mod search;
 mod store;
 
-use command::{Arg, CommandError, Entry, keyword_is, parse_f64, token};
 use ds::geohash::Point;
+use engine::{Arg, CommandError, Entry, keyword_is, parse_f64, token};
 
 /// The geo commands.
 pub const ENTRIES: &[Entry] = &[

@@ -1,13 +1,13 @@
 //! Adds places, and returns their positions.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::geohash::Point;
+use ds::zset::ZSet;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, double, key, keyword_is,
     oneof, string, token,
 };
-use ds::geohash::Point;
-use ds::zset::ZSet;
 
 use super::{UNITS, coordinate_text, distance_text, parse_point, parse_unit};
 use crate::zset::add::{Options, add};

@@ -1,14 +1,14 @@
 //! Members near a place: `GEOSEARCH`, `GEOSEARCHSTORE` and the older `GEORADIUS` commands.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
-    Acl, Arg, Begin, CommandError, CommandResult, Ctx, Entry, Group, KeyFlag, KeySpec, Pace, Route, Run,
-    Shape, block, double, integer, key, keyword_is, oneof, parse_i64, string, token,
-};
 use ds::geohash::{self, Point, Shape as Area};
 use ds::num::parse_f64;
 use ds::zset::{ZSet, ZSetRef};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
+    Acl, Arg, Begin, CommandError, CommandResult, Ctx, Entry, Group, KeyFlag, KeySpec, Pace, Route, Run,
+    Shape, block, double, integer, key, keyword_is, oneof, parse_i64, string, token,
+};
 
 use super::place::{POINT, reply_point};
 use super::store::{sort, store};

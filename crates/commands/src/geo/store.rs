@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use command::{Change, Class, CommandResult, Ctx, Pace};
 use ds::partial_sort::partial_sort;
 use ds::zset::ZSet;
+use engine::{Change, Class, CommandResult, Ctx, Pace};
 
 use super::search::{Found, GeoCommand, Order};
 use crate::keys::rebuild;

@@ -1,12 +1,12 @@
 //! HGETDEL, HGETEX and HSETEX, as in Redis 8.0: they get or set fields and also change their expiry or delete them.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::hash::Hash;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Arg, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block,
     integer, key, keyword_is, oneof, string, token, unix_time,
 };
-use ds::hash::Hash;
 use keyspace::UnixMs;
 
 use super::expiry::{FIELDS, NOT_POSITIVE, Unit, note_expiries, parse_fields};

@@ -3,13 +3,13 @@
 //! Effects contain absolute times, so that they mean the same whenever they are replayed. A time in the past deletes
 //! the field.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::hash::Hash;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Arg, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block,
     integer, key, keyword_is, oneof, parse_i64, string, token, unix_time,
 };
-use ds::hash::Hash;
 use keyspace::UnixMs;
 
 /// The latest point in time that Redis can store.
@@ -304,7 +304,7 @@ fn hpersist(ctx: &mut Ctx) -> CommandResult {
 
 #[cfg(test)]
 mod tests {
-    use command::{Local, Post};
+    use engine::{Local, Post};
 
     /// A hash whose field `a` expires in a second and `b` in two.
     fn local() -> Local {

@@ -16,7 +16,7 @@ mod random;
 mod read;
 mod write;
 
-use command::Entry;
+use engine::Entry;
 
 /// The hash commands.
 pub const ENTRIES: &[Entry] = &[

@@ -1,11 +1,11 @@
 //! HRANDFIELD: random fields of a hash.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, block, integer, key, token};
 use ds::hash::{FieldValue, Hash, HashRef};
 use ds::random::Random;
 use ds::set::{Set, SetLimits};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, block, integer, key, token};
 use resp::{Proto, Reply};
 
 use crate::sample::{self, Draw, ReplyLimit};
@@ -136,7 +136,7 @@ impl Fields<'_, '_> {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use command::Local;
+    use engine::Local;
     use resp::{Proto, Value, decode};
 
     /// A hash of `f0` … with the values `v0` ….

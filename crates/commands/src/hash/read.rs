@@ -1,11 +1,11 @@
 //! The commands that only read a hash.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::hash::{FieldValue, Hash, HashRef};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, integer, key, pattern, string, token,
 };
-use ds::hash::{FieldValue, Hash, HashRef};
 
 use crate::scan;
 

@@ -1,13 +1,13 @@
 //! The commands that change a hash.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::hash::Hash;
+use ds::num::LongDouble;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, block,
     double, integer, key, parse_i64, string,
 };
-use ds::hash::Hash;
-use ds::num::LongDouble;
 
 pub(super) const HSET: Entry = Entry {
     name: "hset",
@@ -226,7 +226,7 @@ fn hincrbyfloat(ctx: &mut Ctx) -> CommandResult {
 
 #[cfg(test)]
 mod tests {
-    use command::Local;
+    use engine::Local;
 
     #[track_caller]
     fn check(lines: &[&str], expected: &[&str]) {

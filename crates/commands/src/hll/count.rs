@@ -1,11 +1,11 @@
 //! `PFADD`, `PFCOUNT` and `PFMERGE`.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::hll::{self, Registers};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Pace, Run, Shape, key, string,
 };
-use ds::hll::{self, Registers};
 use keyspace::{Str, Value};
 
 use super::{check, corrupt};
@@ -54,7 +54,7 @@ fn pfadd(ctx: &mut Ctx) -> CommandResult {
 }
 
 /// Checks the HyperLogLog at `key`, or creates one; returns whether it is new.
-fn make(ctx: &mut Ctx, key: &[u8]) -> Result<bool, command::CommandError> {
+fn make(ctx: &mut Ctx, key: &[u8]) -> Result<bool, engine::CommandError> {
     match ctx.store.write_as::<Str>(key)? {
         Some(string) => check(string.lend()).map(|()| false),
         None => {
@@ -110,7 +110,7 @@ fn pfcount(ctx: &mut Ctx) -> CommandResult {
 const STEPS_PER_KEY: usize = 64;
 
 /// The merged registers of all keys of the command, and whether one of them is dense.
-fn merge(ctx: &mut Ctx) -> Result<(Registers, bool), command::CommandError> {
+fn merge(ctx: &mut Ctx) -> Result<(Registers, bool), engine::CommandError> {
     let (mut merged, mut any_dense, mut pace) = (Registers::default(), false, Pace::new(ctx.host));
     for key in &ctx.args[1..] {
         pace.steps(STEPS_PER_KEY);

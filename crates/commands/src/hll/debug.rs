@@ -1,11 +1,11 @@
 //! `PFDEBUG` and `PFSELFTEST`: inspect and test HyperLogLogs.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::hll::{self, REGISTERS, Registers};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, keyword_is, string,
 };
-use ds::hll::{self, REGISTERS, Registers};
 use keyspace::Str;
 
 use super::{check, corrupt};

@@ -3,8 +3,8 @@
 mod count;
 mod debug;
 
-use command::{CommandError, Entry};
 use ds::hll::{self, Corrupt};
+use engine::{CommandError, Entry};
 use keyspace::StrRef;
 
 /// The HyperLogLog commands.

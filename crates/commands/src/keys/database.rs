@@ -2,8 +2,8 @@
 //!
 //! A flushed database is taken out whole, and freed after the shards were left.
 
-use command::Flag::*;
-use command::{
+use engine::Flag::*;
+use engine::{
     Acl, CommandError, CommandResult, Ctx, Entry, Garbage, Group, Mode, Post, Route, Run, Shape, Store,
     content, has_stream, integer, keyword_is, oneof, ready_after, token,
 };

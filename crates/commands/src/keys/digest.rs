@@ -5,8 +5,8 @@
 //! is to xor their SHA-1 into it; to `mix` data in is to do that, and then to replace the digest by its own SHA-1.
 //! Expired keys do not count.
 
-use command::Store;
 use ds::stream::StreamId;
+use engine::Store;
 use keyspace::{RecordRef, ValueRef};
 use sha1::{Digest as _, Sha1};
 
@@ -101,7 +101,7 @@ fn mix(digest: &mut Digest, data: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use command::{Client, Local};
+    use engine::{Client, Local};
     use resp::{Output, Proto};
 
     use super::*;

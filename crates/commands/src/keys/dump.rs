@@ -1,12 +1,12 @@
 //! `DUMP` and `RESTORE`: convert values to bytes that another server accepts, and back.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::dump::Builder;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer,
     key, keyword_is, parse_i64, string, token,
 };
-use encoded::Builder;
 use keyspace::{Config, Value, access};
 use rdb::{Family, Reader, ValueType};
 
@@ -37,7 +37,7 @@ pub(super) const DUMP: Entry = Entry {
 fn dump(ctx: &mut Ctx) -> CommandResult {
     let compresses = ctx.store.config().rdb_compression;
     match ctx.store.read(ctx.args[1]) {
-        Some(value) => ctx.reply.bulk(&encoded::payload(value, compresses)),
+        Some(value) => ctx.reply.bulk(&engine::dump::payload(value, compresses)),
         None => ctx.reply.null(),
     }
     Ok(())
@@ -161,7 +161,7 @@ impl Options {
 
 #[cfg(test)]
 mod tests {
-    use command::Local;
+    use engine::Local;
     use keyspace::Lfu;
     use resp::Proto;
 

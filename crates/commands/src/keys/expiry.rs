@@ -1,8 +1,8 @@
 //! `EXPIRE`, `TTL` and similar commands: when keys expire.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Arg, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, keyword_is,
     oneof, parse_i64, token, unix_time,
 };

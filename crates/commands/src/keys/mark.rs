@@ -4,11 +4,9 @@
 //! memcached's protocol would get back other values than they stored, because libraries use the flags for a
 //! value's encoding.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
-    Acl, Change, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, string,
-};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{Acl, Change, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, string};
 use keyspace::Marks;
 
 pub(super) const DARTER_MARK: Entry = Entry {

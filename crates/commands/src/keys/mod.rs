@@ -21,7 +21,7 @@ mod sort;
 
 pub use database::flush_selected;
 
-use command::{CommandError, Ctx, Entry, parse_i64};
+use engine::{CommandError, Ctx, Entry, parse_i64};
 
 /// The commands on keys and databases.
 pub const ENTRIES: &[Entry] = &[

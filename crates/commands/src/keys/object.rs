@@ -1,8 +1,8 @@
 //! `OBJECT`: how values are stored.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key};
 use keyspace::{RecordRef, StrRef, ValueRef, access};
 
 const INT_OR_NULL: Shape = Shape::OneOf(&[Shape::Int, Shape::Null]);
@@ -139,7 +139,7 @@ fn object_refcount(ctx: &mut Ctx) -> CommandResult {
 
 #[cfg(test)]
 mod tests {
-    use command::{Client, Local};
+    use engine::{Client, Local};
     use keyspace::Lfu;
     use resp::{Output, Proto};
 

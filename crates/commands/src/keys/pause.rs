@@ -2,9 +2,9 @@
 //!
 //! Redis' protocol has no such commands, so this one carries the change to the journal and to replicas.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, parse_i64, pause};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, parse_i64, pause};
 
 pub(super) const DARTER_PAUSE: Entry = Entry {
     name: "darter.pause",

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use command::{Change, Client, CommandError, CommandResult, Shards, Store, Tx};
+use engine::{Change, Client, CommandError, CommandResult, Shards, Store, Tx};
 use resp::Proto;
 use shard::ShardId;
 
@@ -188,7 +188,7 @@ impl Population {
 
 #[cfg(test)]
 mod tests {
-    use command::Local;
+    use engine::Local;
 
     use super::*;
 

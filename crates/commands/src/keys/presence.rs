@@ -1,8 +1,8 @@
 //! Tests whether keys exist, and deletes them.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, key};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, key};
 
 pub(super) const DEL: Entry = Entry {
     name: "del",

@@ -1,8 +1,8 @@
 //! The commands that build a value from scratch: the effect of a command that might have another result when
 //! it is replayed.
 
-use command::Store;
 use ds::zset::ZSetRef;
+use engine::Store;
 use keyspace::{UnixMs, ValueRef};
 
 /// The most elements that one command adds.

@@ -3,9 +3,9 @@
 //! The effect is the command itself, regardless of the shards of its keys: its size does not depend on the
 //! size of the value.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer,
     key, keyword_is, token,
 };

@@ -1,11 +1,11 @@
 //! `SCAN`, `KEYS` and `RANDOMKEY`: walks over the keys of a database, or picks a random one.
 
-use command::Flag::*;
-use command::{
+use ds::glob;
+use engine::Flag::*;
+use engine::{
     Acl, CommandError, CommandResult, Ctx, Cursor, Due, Entry, Group, Pace, Route, Run, Shape, Work, integer,
     keyword_is, parse_i64, pattern, string,
 };
-use ds::glob;
 use shard::ShardId;
 
 /// The most keys of a database that `KEYS` shows as it is at one moment; reading them takes about a

@@ -11,15 +11,15 @@
 
 use std::cmp::Ordering;
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
-    Acl, Arg, Begin, Change, Class, CommandError, CommandResult, Ctx, Entry, Find, Group, KeyFlag, KeySpec,
-    Mode, Pace, Route, Run, Shape, Store, block, integer, key, keyword_is, oneof, parse_i64, pattern, token,
-};
 use ds::hash::Hash;
 use ds::list::{End, List};
 use ds::partial_sort::partial_sort;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
+    Acl, Arg, Begin, Change, Class, CommandError, CommandResult, Ctx, Entry, Find, Group, KeyFlag, KeySpec,
+    Mode, Pace, Route, Run, Shape, Store, block, integer, key, keyword_is, oneof, parse_i64, pattern, token,
+};
 use keyspace::{RecordRef, Str, Value, ValueRef};
 
 use super::rebuild;

@@ -1,7 +1,7 @@
 //! Tests clients that wait for lists, and how they are served. Transcripts cannot test this, because they
 //! have one client.
 
-use command::{
+use engine::{
     BlockOn, Client, CommandResult, Ctx, Entry, Local, Needs, Outcome, Post, Route, Run, Shards, Table, Tx,
     When,
 };

@@ -2,14 +2,14 @@
 //! and BRPOPLPUSH wait for an element. A move loses nothing if its client is gone, so nothing
 //! has to be put back.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::list::{End, List};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Removed, Room, Run, Serve,
     Shape, Store, TakeOrWait, Taking, Took, When, double, end_word, key, oneof, parse_timeout_in_seconds,
     pop_event, push_event, take_from, token,
 };
-use ds::list::{End, List};
 use keyspace::Kind;
 use smallvec::SmallVec;
 

@@ -21,8 +21,8 @@ pub(crate) mod pop;
 mod push;
 mod read;
 
-use command::{CommandError, Entry, keyword_is};
 use ds::list::End;
+use engine::{CommandError, Entry, keyword_is};
 
 /// The list commands.
 pub const ENTRIES: &[Entry] = &[

@@ -7,16 +7,16 @@
 //! Sorted sets are popped in the same way (`zset/pop.rs`, `zset/blocking.rs`). Both share [`Pop`] and the
 //! functions below it.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::list::{Element, End, List};
+use ds::queue::pop_several_with;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, ArgSlices, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, Host, KeySpec, OwnedArgs,
     Pace, Removed, Room, Route, Run, Serve, Shape, Store, TakeOrWait, Taking, Took, When, double, integer,
     key, keyword_is, oneof, parse_count, parse_timeout_in_seconds, pop_command, pop_event, push_command,
     take_from, token,
 };
-use ds::list::{Element, End, List};
-use ds::queue::pop_several_with;
 use keyspace::Kind;
 use resp::Reply;
 use smallvec::SmallVec;

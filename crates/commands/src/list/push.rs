@@ -1,12 +1,12 @@
 //! LPUSH and RPUSH, and LPUSHX and RPUSHX, which push only to lists that exist.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::list::{End, List, ListLimits};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandResult, Ctx, Entry, Group, Host, KeySpec, Run, Shape, key, note_deep_list,
     note_put_back, push_event, string,
 };
-use ds::list::{End, List, ListLimits};
 
 pub(super) const LPUSH: Entry = Entry {
     name: "lpush",

@@ -1,12 +1,12 @@
 //! The commands that only read a list.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::list::{List, visit_ahead};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, integer, key, keyword_is,
     parse_i64, string,
 };
-use ds::list::{List, visit_ahead};
 
 use crate::index_range::index_range;
 

@@ -4,13 +4,13 @@
 //! are those of a difference if looking up each member is cheaper. A union, and a difference computed the
 //! other way, need a set of their own.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::set::{Set, SetLimits, SetRef};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, Store, integer, key,
     keyword_is,
 };
-use ds::set::{Set, SetLimits, SetRef};
 use resp::Reply;
 use smallvec::SmallVec;
 

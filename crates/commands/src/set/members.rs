@@ -1,11 +1,11 @@
 //! The commands on the members of one set, and SMOVE.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::set::{Set, SetRef};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, key, note_beat, string,
 };
-use ds::set::{Set, SetRef};
 
 use crate::scan;
 

@@ -14,7 +14,7 @@ mod members;
 mod random;
 mod store;
 
-use command::Entry;
+use engine::Entry;
 
 /// The set commands.
 pub const ENTRIES: &[Entry] = &[

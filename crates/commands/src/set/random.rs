@@ -1,13 +1,13 @@
 //! SPOP and SRANDMEMBER: random members.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::random::Random;
+use ds::set::{Set, SetLimits, SetRef};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, integer,
     key, parse_count,
 };
-use ds::random::Random;
-use ds::set::{Set, SetLimits, SetRef};
 
 use crate::sample::{self, Draw, ReplyLimit};
 
@@ -189,7 +189,7 @@ fn each_distinct(
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use command::{Client, CommandResult, Host, Local, OwnCall};
+    use engine::{Client, CommandResult, Host, Local, OwnCall};
     use resp::{Output, Proto, Value, decode};
 
     /// Counts its breaths: one for every few hundred steps.

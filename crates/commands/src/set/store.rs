@@ -2,10 +2,10 @@
 //!
 //! The effect is the request: the result depends only on the sources, and may be large.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Pace, Run, Shape, key};
 use ds::set::Set;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Pace, Run, Shape, key};
 use keyspace::Value;
 
 use super::combine::{each_common, each_different, find, union};
@@ -87,7 +87,7 @@ fn store(ctx: &mut Ctx, result: Set, event: &'static str) -> CommandResult {
 
 #[cfg(test)]
 mod tests {
-    use command::{Local, OwnedEffect};
+    use engine::{Local, OwnedEffect};
 
     fn local() -> Local {
         let mut local = Local::new(&[super::super::ENTRIES]);

@@ -1,12 +1,12 @@
 //! XADD: appends an entry.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::stream::{Log, Stream, StreamId};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, key,
     keyword_is, oneof, string, token,
 };
-use ds::stream::{Log, Stream, StreamId};
 
 use super::ids;
 use super::remove::REFERENCES;

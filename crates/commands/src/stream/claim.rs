@@ -1,12 +1,12 @@
 //! XCLAIM and XAUTOCLAIM: pending entries move from one consumer to another.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::stream::{Pending, StreamId};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
     keyword_is, parse_i64, string, token, unix_time,
 };
-use ds::stream::{Pending, StreamId};
 use keyspace::UnixMs;
 use resp::Reply;
 

@@ -3,8 +3,8 @@
 //! All but [`created`] are for `Store::changed_with`. A claim in an effect gives entries to a consumer
 //! regardless of who has them, with their current time and number of deliveries.
 
-use command::{Change, Class, Store};
 use ds::stream::{Group, StreamId};
+use engine::{Change, Class, Store};
 
 /// Entries in one claim: bounds the size of an effect in a journal.
 const CLAIMED_AT_ONCE_MAX: usize = 512;

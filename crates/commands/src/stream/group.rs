@@ -1,12 +1,12 @@
 //! XGROUP: consumer groups and their consumers.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::stream::{Group, Stream, StreamId};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Arg, Change, Class, CommandError, CommandResult, Ctx, Entry, KeySpec, Run, Shape, Store, integer,
     key, keyword_is, oneof, parse_i64, string, subcommand_error, token,
 };
-use ds::stream::{Group, Stream, StreamId};
 
 use keyspace::Value;
 
@@ -28,7 +28,7 @@ pub(super) const XGROUP: Entry = Entry {
     summary: "A container for consumer groups commands.",
     complexity: "Depends on subcommand.",
     since: "5.0.0",
-    group: command::Group::Stream,
+    group: engine::Group::Stream,
     arity: -2,
     run: Run::Container,
     subcommands: &[CREATE, CREATECONSUMER, DELCONSUMER, DESTROY, HELP, SETID],
@@ -38,7 +38,7 @@ pub(super) const XGROUP: Entry = Entry {
 /// The common part of the subcommands about a group.
 const SUBCOMMAND: Entry = Entry {
     since: "5.0.0",
-    group: command::Group::Stream,
+    group: engine::Group::Stream,
     flags: &[Write],
     acl: &[Acl::Stream],
     ..Entry::DEFAULT
@@ -203,7 +203,7 @@ fn delete_consumer(ctx: &mut Ctx) -> CommandResult {
 }
 
 const HELP: Entry =
-    Entry { group: command::Group::Stream, acl: &[Acl::Stream], run: Run::Function(help), ..Entry::HELP };
+    Entry { group: engine::Group::Stream, acl: &[Acl::Stream], run: Run::Function(help), ..Entry::HELP };
 
 fn help(ctx: &mut Ctx) -> CommandResult {
     ctx.help(&[

@@ -1,7 +1,7 @@
 //! Parses ids.
 
-use command::CommandError;
 use ds::stream::StreamId;
+use engine::CommandError;
 
 const INVALID: CommandError =
     CommandError::fixed("ERR Invalid stream ID specified as stream command argument");

@@ -1,12 +1,12 @@
 //! XINFO: shows a stream, its groups and their consumers.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::stream::{Consumer, Group, Log, Stream, StreamId};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Ctx, Entry, KeySpec, Pace, Run, Shape, block, integer, key, keyword_is,
     parse_i64, string, subcommand_error, token,
 };
-use ds::stream::{Consumer, Group, Log, Stream, StreamId};
 use keyspace::UnixMs;
 use resp::Reply;
 
@@ -23,7 +23,7 @@ pub(super) const XINFO: Entry = Entry {
     summary: "A container for stream introspection commands.",
     complexity: "Depends on subcommand.",
     since: "5.0.0",
-    group: command::Group::Stream,
+    group: engine::Group::Stream,
     arity: -2,
     run: Run::Container,
     subcommands: &[CONSUMERS, GROUPS, HELP, STREAM],
@@ -33,7 +33,7 @@ pub(super) const XINFO: Entry = Entry {
 /// The common part of the subcommands.
 const SUBCOMMAND: Entry = Entry {
     since: "5.0.0",
-    group: command::Group::Stream,
+    group: engine::Group::Stream,
     flags: &[ReadOnly],
     acl: &[Acl::Stream],
     keys: &[KeySpec::one(2, &[RO, Access])],
@@ -116,7 +116,7 @@ fn write_progress(reply: &mut Reply, log: &Log, group: &Group) {
 }
 
 const HELP: Entry =
-    Entry { group: command::Group::Stream, acl: &[Acl::Stream], run: Run::Function(help), ..Entry::HELP };
+    Entry { group: engine::Group::Stream, acl: &[Acl::Stream], run: Run::Function(help), ..Entry::HELP };
 
 fn help(ctx: &mut Ctx) -> CommandResult {
     ctx.help(&[

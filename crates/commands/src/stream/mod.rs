@@ -36,8 +36,8 @@ mod set_id;
 mod tests;
 mod trim;
 
-use command::{CommandError, Entry, Pace, Shape, Store};
 use ds::stream::{Fields, Group, Log, Stream, StreamId};
+use engine::{CommandError, Entry, Pace, Shape, Store};
 use resp::Reply;
 
 /// The stream commands.

@@ -1,12 +1,12 @@
 //! XACK removes entries from those pending in a group; XPENDING shows them.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::stream::{Group, Pending, Stream, StreamId};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, CommandError, CommandResult, Ctx, Entry, KeySpec, Run, Shape, block, integer, key,
     keyword_is, parse_i64, string,
 };
-use ds::stream::{Group, Pending, Stream, StreamId};
 use keyspace::UnixMs;
 use resp::Reply;
 
@@ -18,7 +18,7 @@ pub(super) const XACK: Entry = Entry {
             of a stream.",
     complexity: "O(1) for each message ID processed.",
     since: "5.0.0",
-    group: command::Group::Stream,
+    group: engine::Group::Stream,
     arity: -4,
     flags: &[Write, Fast],
     acl: &[Acl::Stream],
@@ -53,7 +53,7 @@ pub(super) const XPENDING: Entry = Entry {
             When the command returns just the summary and the list of consumers is small, it runs in O(1) time; \
             otherwise, an additional O(N) time for iterating every consumer.",
     since: "5.0.0",
-    group: command::Group::Stream,
+    group: engine::Group::Stream,
     arity: -3,
     flags: &[ReadOnly],
     acl: &[Acl::Stream],

@@ -1,12 +1,12 @@
 //! XLEN, XRANGE and XREVRANGE.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::stream::{Stream, StreamId};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, integer, key, keyword_is,
     parse_i64, string,
 };
-use ds::stream::{Stream, StreamId};
 
 use super::{ENTRY, ids, reply_entries};
 

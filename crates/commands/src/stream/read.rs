@@ -12,13 +12,13 @@
 //! deleted, with the error about that. Consumers are served in the order in which they came; the first takes
 //! all that it asked for.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::stream::{Stream, StreamId};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Begin, BlockOn, Change, CommandError, CommandResult, Ctx, Entry, Find, Group, KeySpec, Pace, Run,
     Shape, When, block, integer, is_paused, key, keyword_is, parse_i64, parse_timeout_in_ms, string, token,
 };
-use ds::stream::{Stream, StreamId};
 use keyspace::{UnixMs, ValueRef};
 use resp::Proto;
 

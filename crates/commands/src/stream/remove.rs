@@ -1,13 +1,13 @@
 //! Deletes entries by id: XDEL, and XDELEX and XACKDEL of Redis 8.2, which consider whether entries are pending in
 //! groups.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::stream::{Stream, StreamId};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer,
     key, keyword_is, oneof, parse_i64, string, token,
 };
-use ds::stream::{Stream, StreamId};
 
 use super::ids;
 
@@ -113,10 +113,10 @@ impl References {
 }
 
 /// The options for references in groups.
-pub(super) const REFERENCES: command::Arg =
+pub(super) const REFERENCES: engine::Arg =
     oneof("condition", &[token("keepref", "KEEPREF"), token("delref", "DELREF"), token("acked", "ACKED")])
         .optional();
-const IDS: command::Arg = block("ids", &[integer("numids"), string("id").multiple()]).token("IDS");
+const IDS: engine::Arg = block("ids", &[integer("numids"), string("id").multiple()]).token("IDS");
 
 pub(super) const XDELEX: Entry = Entry {
     name: "xdelex",

@@ -1,12 +1,12 @@
 //! XSETID: sets a stream's last id and counters.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::stream::{Stream, StreamId};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
     keyword_is, parse_i64, string,
 };
-use ds::stream::{Stream, StreamId};
 
 use super::ids;
 

@@ -1,8 +1,8 @@
 //! Tests that transcripts cannot cover, because they have one client and a running clock: waiters, watchers,
 //! effects, events, times, and that rebuilding a stream gives the same stream.
 
-use command::{Class, Client, Local, Post};
 use ds::stream::{Stream, StreamId};
+use engine::{Class, Client, Local, Post};
 use resp::Proto;
 
 use crate::FAMILIES;

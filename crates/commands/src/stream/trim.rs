@@ -3,13 +3,13 @@
 //! Since Redis 8.2 a trim may consider entries that are pending in groups: with `DELREF` a trimmed entry is no longer
 //! pending anywhere; with `ACKED` entries stay that a group has not acknowledged, and later ones may go instead.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::stream::{Keep, Stream, StreamId, Trim};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Arg, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, Store,
     block, integer, key, keyword_is, oneof, parse_i64, string, token,
 };
-use ds::stream::{Keep, Stream, StreamId, Trim};
 
 use super::ids;
 use super::remove::{REFERENCES, References};

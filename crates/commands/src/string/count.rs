@@ -1,12 +1,12 @@
 //! `INCR` and similar commands: strings as numbers.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::num::LongDouble;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, double, integer,
     key, parse_i64,
 };
-use ds::num::LongDouble;
 use keyspace::Str;
 
 pub(super) const INCR: Entry = Entry {

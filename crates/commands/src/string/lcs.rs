@@ -3,9 +3,9 @@
 //! The textbook dynamic program: a table of (length of one + 1) × (length of the other + 1) lengths, then a walk back
 //! from its last corner. Time and memory are the product of the lengths; `proto-max-bulk-len` limits the memory.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, integer, key, keyword_is,
     parse_i64, token,
 };

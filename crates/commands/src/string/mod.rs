@@ -17,7 +17,7 @@ mod write;
 
 use std::sync::Arc;
 
-use command::{CommandError, Entry};
+use engine::{CommandError, Entry};
 use keyspace::{SHARED_BYTES_MIN, StrRef};
 use resp::Reply;
 

@@ -1,6 +1,6 @@
 //! The options of `SET` and `GETEX`, and times in arguments.
 
-use command::{CommandError, Ctx, keyword_is, parse_i64};
+use engine::{CommandError, Ctx, keyword_is, parse_i64};
 use keyspace::UnixMs;
 
 /// The effect on the expiry.

@@ -1,8 +1,8 @@
 //! Reads strings. `GETDEL` and `GETEX` also delete the key or change its expiry.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, integer, key, oneof,
     parse_i64, token, unix_time,
 };

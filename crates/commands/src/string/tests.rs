@@ -1,7 +1,7 @@
 //! Tests that transcripts cannot cover, because they see only bytes: large values are sent from the keyspace
 //! without a copy, and replies that wait to be sent do not change.
 
-use command::{Client, Local, Post};
+use engine::{Client, Local, Post};
 use keyspace::SHARED_BYTES_MIN;
 use resp::{Output, Proto};
 

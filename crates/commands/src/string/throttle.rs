@@ -10,9 +10,9 @@
 //!    |------ reset after ------|-- remaining ------|          tolerance = interval * (max_burst + 1)
 //! ```
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key,
     parse_i64,
 };
@@ -138,7 +138,7 @@ fn div_ceil(ns: i128, unit_ns: i128) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use command::Local;
+    use engine::Local;
 
     /// Checks the reply at each of these times, in milliseconds after the first.
     #[track_caller]

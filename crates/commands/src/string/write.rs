@@ -1,8 +1,8 @@
 //! Writes strings.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeyFlag, KeySpec, Run, Shape, block,
     integer, key, keyword_is, oneof, parse_i64, string, token, unix_time,
 };

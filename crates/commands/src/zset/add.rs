@@ -3,14 +3,14 @@
 //! The effect of `ZADD … INCR` and `ZINCRBY` contains the resulting score. Every other `ZADD` has the same result when
 //! it is replayed on the same set.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::zset::{ZSet, ZSetLimits};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape,
     are_any_promoted, block, double, integer, key, keyword_is, note_promoted, oneof, parse_f64, string,
     token,
 };
-use ds::zset::{ZSet, ZSetLimits};
 use resp::DoubleBuffer;
 use smallvec::SmallVec;
 

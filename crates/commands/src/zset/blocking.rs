@@ -4,9 +4,9 @@
 //! that creates a sorted set at one of them runs the same pop for it, together with a `ZADD` that
 //! puts everything back if the client is gone by then.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, double, integer, key, oneof,
     token,
 };

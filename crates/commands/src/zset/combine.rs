@@ -2,13 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::zset::ZSetLimits;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Pace, Run, Shape, Store, integer,
     key, keyword_is, oneof, parse_count, parse_i64, token,
 };
-use ds::zset::ZSetLimits;
 use keyspace::ValueRef;
 use smallvec::{SmallVec, smallvec};
 

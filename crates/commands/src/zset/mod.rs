@@ -23,8 +23,8 @@ mod tests;
 
 use std::borrow::Cow;
 
-use command::{ArgSlices, Change, Class, CommandResult, Ctx, Entry, Pace, Shape, Store};
 use ds::zset::ZSet;
+use engine::{ArgSlices, Change, Class, CommandResult, Ctx, Entry, Pace, Shape, Store};
 use keyspace::Value;
 use resp::{DoubleBuffer, Proto, Reply};
 use smallvec::SmallVec;

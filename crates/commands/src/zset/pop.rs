@@ -5,14 +5,14 @@
 use std::borrow::Cow;
 use std::iter::Take;
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::zset::{Iter, ZSet, ZSetRef};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, Host, KeySpec, OwnedArgs, Pace,
     Removed, Room, Route, Run, Shape, Store, Taking, integer, key, keyword_is, oneof, parse_count, take_from,
     token,
 };
-use ds::zset::{Iter, ZSet, ZSetRef};
 use keyspace::{Kind, Type};
 use resp::{Proto, Reply};
 use smallvec::SmallVec;

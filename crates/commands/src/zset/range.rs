@@ -1,12 +1,12 @@
 //! `ZRANGE`, its older forms, and `ZRANGESTORE`: one parser, one walk.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::zset::{Iter, ZSet, ZSetRef};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Pace, Run, Shape,
     block, double, integer, key, keyword_is, oneof, parse_i64, string, token,
 };
-use ds::zset::{Iter, ZSet, ZSetRef};
 
 use super::span::{By, Span};
 use super::{Layout, MEMBERS, put_result, reply_members, store_result};

@@ -1,12 +1,12 @@
 //! Reads one sorted set: its size, scores and ranks, and how many members a range has.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::zset::{ZSet, ZSetRef};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, double, key, keyword_is,
     string, token,
 };
-use ds::zset::{ZSet, ZSetRef};
 
 use super::SCORE_OR_NULL;
 use super::span::{By, Span};

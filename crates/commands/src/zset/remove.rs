@@ -1,12 +1,12 @@
 //! Removes members by name and by range.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::zset::ZSet;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, Store, double, integer,
     key, string,
 };
-use ds::zset::ZSet;
 
 use super::span::{By, Span};
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, block, integer, key, token};
 use ds::random::Random;
 use ds::zset::ZSet;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{Acl, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, block, integer, key, token};
 
 use super::{Layout, MEMBERS, reply_member, reply_members};
 use crate::sample::{self, Draw, ReplyLimit};

@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use command::{Pace, Store};
 use ds::set::SetRef;
 use ds::zset::{ZSet, ZSetLimits, ZSetRef};
+use engine::{Pace, Store};
 use keyspace::{RecordRef, ValueRef};
 
 /// The function that combines the scores of a member in several inputs.

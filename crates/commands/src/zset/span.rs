@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use command::{CommandError, parse_i64};
 use ds::num::{LexBound, ScoreBound, parse_lex_bound, parse_score_bound};
 use ds::zset::ZSetRef;
+use engine::{CommandError, parse_i64};
 
 use crate::index_range::index_range;
 

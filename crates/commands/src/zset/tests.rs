@@ -1,8 +1,8 @@
 //! Tests that transcripts cannot cover, because they have one client and see only replies: waiters, effects,
 //! events, and ranges of large sets against a model.
 
-use command::{Class, Local};
 use ds::random::Random;
+use engine::{Class, Local};
 
 use crate::FAMILIES;
 use crate::clients::Clients;

@@ -2,9 +2,9 @@
 
 use std::str::from_utf8;
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, key, keyword_is, oneof, string,
     token,
 };

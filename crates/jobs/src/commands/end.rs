@@ -4,7 +4,7 @@
 //! A worker names a job by its id, or by its id and attempt (*fenced*). A fenced command does nothing if
 //! another attempt has begun in the meantime.
 
-use command::{
+use engine::{
     Arg, CommandError, CommandResult, Ctx, Entry, Run, Shape, block, integer, key, keyword_is, oneof, string,
 };
 

@@ -1,12 +1,12 @@
 //! The commands that show jobs: JOB.GET and JOB.LIST.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::zset::ZSet;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, integer, key, keyword_is,
     oneof, parse_cursor, string, token,
 };
-use ds::zset::ZSet;
 
 use super::{bad_word, parse_positive};
 use crate::job::Jobs;

@@ -16,9 +16,9 @@ mod put;
 mod take;
 mod tend;
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{Acl, CommandError, Entry, Group, KeySpec, parse_i64};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{Acl, CommandError, Entry, Group, KeySpec, parse_i64};
 
 /// The commands of this crate.
 pub const ENTRIES: &[Entry] = &[

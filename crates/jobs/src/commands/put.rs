@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use command::Flag::*;
-use command::{
+use engine::Flag::*;
+use engine::{
     CommandError, CommandResult, Ctx, Entry, Run, Shape, block, integer, key, keyword_is, oneof, string,
     token, unix_time,
 };

@@ -1,9 +1,9 @@
 //! JOB.TAKE: takes the next jobs, with a lease, of the first queue that has some and is not limited. Waits if
 //! there are none.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Begin, CommandError, CommandResult, Ctx, Entry, Find, KeySpec, Route, Run, Shape, TakeOrWait, Took,
     UP_TO_WORD, When, got_room, integer, key, keyword_is, note_place, oneof, string, token,
 };

@@ -1,9 +1,9 @@
 //! The commands for operators: JOB.DROP and JOB.RETRY.
 
-use command::{
+use ds::zset::ZSet;
+use engine::{
     CommandError, CommandResult, Ctx, Entry, Run, Shape, integer, key, keyword_is, oneof, string, token,
 };
-use ds::zset::ZSet;
 
 use super::{CHANGING, bad_word, parse_positive};
 use crate::job::Jobs;

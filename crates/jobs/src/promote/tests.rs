@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use command::{CommandResult, Ctx, Entry, KeySpec, Local, Run};
+use engine::{CommandResult, Ctx, Entry, KeySpec, Local, Run};
 
 use super::*;
 use crate::tests::{Taken, World};

@@ -10,12 +10,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::Ordering;
 
-use command::{Change, Class, Store, Tx, note_put_back};
+use background::Visits;
 use ds::list::{End, List};
 use ds::set::Set;
+use engine::{Change, Class, Store, Tx, note_put_back};
 use queues::own_id;
 use shard::ShardId;
-use upkeep::Visits;
 
 use super::search::{Found, Job};
 use super::watch::{Around, store_of};

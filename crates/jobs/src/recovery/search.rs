@@ -10,11 +10,11 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
+use background::Visits;
 use ds::hash::Hash;
 use keyspace::queue::Pop;
 use queues::{json_member, json_text, own_id};
 use shard::ShardId;
-use upkeep::Visits;
 
 use super::watch::{Around, look_at, store_of};
 use super::{Group, Process, SLACK_MS};
@@ -188,7 +188,7 @@ fn reported(
         look_at((around.locate)(&key), thread, |tx| {
             let mut buffer = Vec::new();
             let store = store_of(tx, process.db);
-            let Ok(Some(work)) = command::peek_into::<Hash>(&store, &key, &mut buffer) else { return };
+            let Ok(Some(work)) = engine::peek_into::<Hash>(&store, &key, &mut buffer) else { return };
             for (field, entry) in work.iter() {
                 let entry = entry.bytes();
                 let text = |name| json_text(json_member(&entry, name)?);

@@ -1,6 +1,6 @@
 //! Processes that die, stop and live, and what becomes of their jobs.
 
-use command::{Client, JobsNews, Local, Post};
+use engine::{Client, JobsNews, Local, Post};
 use keyspace::queue::RecoveryFigures;
 use resp::{Output, Proto};
 use shard::{Placement, ShardId};

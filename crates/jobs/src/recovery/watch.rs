@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use command::{Client, Store, Tx};
+use background::Visits;
 use ds::set::Set;
+use engine::{Client, Store, Tx};
 use keyspace::queue::RecoveryFigures;
 use resp::Proto;
 use shard::ShardId;
-use upkeep::Visits;
 
 use super::returning::Return;
 use super::search::Search;

@@ -1,6 +1,6 @@
 //! Tests a machine clock that is set ahead or back by hours.
 
-use command::Client;
+use engine::Client;
 use resp::Proto;
 use shard::ShardId;
 

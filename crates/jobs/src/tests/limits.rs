@@ -1,8 +1,8 @@
 //! Tests limits: neither the takes within a window nor the active jobs ever exceed them.
 
-use command::{Client, JobsNews, Post};
 use ds::random::Random;
 use ds::zset::ZSet;
+use engine::{Client, JobsNews, Post};
 use resp::Proto;
 
 use super::World;

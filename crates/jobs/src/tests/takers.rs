@@ -2,8 +2,8 @@
 //! empty key. Which commands these are is found by running all that there are: one takes if its reply has an element
 //! that is no longer where it was.
 
-use command::{ArgKind, Change, Class, Command};
 use ds::list::{End, List};
+use engine::{ArgKind, Change, Class, Command};
 
 use super::*;
 
@@ -17,7 +17,7 @@ const TAKER: u64 = 7;
 const BYPASS: Entry = Entry {
     name: "bypass",
     keys: &[KeySpec::one(1, &[])],
-    args: &[command::key("key", 0)],
+    args: &[engine::key("key", 0)],
     run: Run::Function(bypass),
     ..Entry::DEFAULT
 };
@@ -200,7 +200,7 @@ fn faults(kind: Kind, request: &[String]) -> Vec<&'static str> {
 }
 
 /// Appends words for these arguments: each alternative number `choice`, and with optional ones if `is_full`.
-fn add_words(args: &[command::Arg], choice: usize, is_full: bool, words: &mut Vec<String>) {
+fn add_words(args: &[engine::Arg], choice: usize, is_full: bool, words: &mut Vec<String>) {
     for arg in args.iter().filter(|arg| !arg.optional || is_full) {
         words.extend(arg.token.map(str::to_owned));
         match arg.kind {

@@ -1,6 +1,6 @@
 //! `incr` and `decr`: items as unsigned 64-bit numbers.
 
-use command::{Change, Class, CommandError, CommandResult, Ctx, Entry, Run};
+use engine::{Change, Class, CommandError, CommandResult, Ctx, Entry, Run};
 use keyspace::Str;
 use resp::memcached::number::parse_u64;
 

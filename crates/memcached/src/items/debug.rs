@@ -1,6 +1,6 @@
 //! `me` and `mn`: commands that only report something.
 
-use command::{CommandResult, Ctx, Entry, Run};
+use engine::{CommandResult, Ctx, Entry, Run};
 use resp::memcached::base64;
 
 use super::{Expiry, READ, line};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use command::{CommandResult, Ctx, Entry, KeyFlag, KeySpec, Run};
+use engine::{CommandResult, Ctx, Entry, KeyFlag, KeySpec, Run};
 use keyspace::{SHARED_BYTES_MIN, Str, StrRef, Type};
 use resp::Output;
 use resp::memcached::number::parse_i32;
@@ -77,7 +77,7 @@ fn fetch_all(ctx: &mut Ctx, first: usize, with_cas: bool, expiry: Option<Expiry>
 fn fetch(ctx: &mut Ctx, key: &[u8], with_cas: bool) -> CommandResult {
     let cas = if with_cas { ctx.store.cas(key) } else { 0 };
     let Some(record) = ctx.store.read_record(key) else { return Ok(()) };
-    let value = Str::of(record.value()).ok_or(command::CommandError::WRONG_TYPE)?;
+    let value = Str::of(record.value()).ok_or(engine::CommandError::WRONG_TYPE)?;
     let out = ctx.reply.out();
     let mut number = itoa::Buffer::new();
     out.extend_from_slice(b"VALUE ");

@@ -1,6 +1,6 @@
 //! `touch` and `delete`: set when an item expires, and delete it.
 
-use command::{CommandResult, Ctx, Entry, Run};
+use engine::{CommandResult, Ctx, Entry, Run};
 use resp::memcached::number::parse_i32;
 
 use super::{BAD_EXPTIME, Expiry, WRITE, answer_line};

@@ -7,7 +7,7 @@
 //! If several clients find an item missing, about to expire or stale, one of them *wins* and has to fetch a new value
 //! (`W`); the others are told that this is being done (`Z`).
 
-use command::{CommandError, CommandResult, Ctx, Entry, Run};
+use engine::{CommandError, CommandResult, Ctx, Entry, Run};
 use keyspace::{Marks, RecordRef, Str, Type, UnixMs};
 use resp::memcached::{MetaFlags, Verb};
 

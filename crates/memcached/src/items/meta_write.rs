@@ -1,6 +1,6 @@
 //! `ms`, `md`, `ma`: storing, deleting and counting items with flags.
 
-use command::{CommandError, CommandResult, Ctx, Entry, Run};
+use engine::{CommandError, CommandResult, Ctx, Entry, Run};
 use keyspace::{Marks, RecordRef, Str};
 use resp::memcached::{MetaFlags, MetaMode, Verb, base64};
 

@@ -10,7 +10,7 @@ mod meta_get;
 mod meta_write;
 mod set;
 
-use command::{
+use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Flag, Group, KeyFlag, KeySpec, Run,
 };
 use keyspace::UnixMs;

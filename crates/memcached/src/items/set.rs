@@ -1,6 +1,6 @@
 //! Storing items.
 
-use command::{Change, Class, CommandError, CommandResult, Ctx, Entry, Run};
+use engine::{Change, Class, CommandError, CommandResult, Ctx, Entry, Run};
 use keyspace::{Kind, Marks, Str};
 use resp::memcached::has_noreply;
 use resp::memcached::number::{parse_i32, parse_u32, parse_u64};

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use command::Flag::*;
-use command::{Command, CommandError, CommandResult, Group, Shape, string};
+use engine::Flag::*;
+use engine::{Command, CommandError, CommandResult, Group, Shape, string};
 
 use crate::door::{Ctx, Entry, Run};
 use crate::durations::Durations;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{CommandError, CommandResult, Group, KeySpec, Shape, integer, key, keyword_is, parse_i64};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{CommandError, CommandResult, Group, KeySpec, Shape, integer, key, keyword_is, parse_i64};
 
 use crate::door::{Ctx, Entry, Run};
 use crate::memory::Memory;

@@ -1,7 +1,7 @@
 //! MONITOR: shows the commands of all clients.
 
-use command::Flag::*;
-use command::{CommandError, CommandResult, Group, Mode, Shape};
+use engine::Flag::*;
+use engine::{CommandError, CommandResult, Group, Mode, Shape};
 
 use crate::door::{Ctx, Entry, Run};
 

@@ -1,7 +1,7 @@
 //! SLOWLOG: the commands that took long.
 
-use command::Flag::*;
-use command::{CommandError, CommandResult, Group, Shape, integer, subcommand_error};
+use engine::Flag::*;
+use engine::{CommandError, CommandResult, Group, Shape, integer, subcommand_error};
 
 use crate::door::{Ctx, Entry, Run};
 

@@ -11,7 +11,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use aof::{MANIFEST_BYTES_MAX, Manifest};
+use crate::import::aof::{MANIFEST_BYTES_MAX, Manifest};
 use proactor::Disk;
 use rdb::Checksum;
 

@@ -11,8 +11,8 @@
 use std::io::Read;
 use std::path::Path;
 
-use aof::{Reader, Record};
-use command::{Command, CommandId, Located, OwnedArgs, Table};
+use crate::import::aof::{Reader, Record};
+use engine::{Command, CommandId, Located, OwnedArgs, Table};
 use proactor::{Disk, DiskReader};
 use shard::Placement;
 
@@ -165,7 +165,9 @@ impl<'a> Replay<'a> {
             match reader.next(&mut record) {
                 Ok(true) => running.take(&record, self.extras)?,
                 Ok(false) => break None,
-                Err(aof::Error { offset, why: aof::Why::Torn }) => break Some(offset),
+                Err(crate::import::aof::Error { offset, why: crate::import::aof::Why::Torn }) => {
+                    break Some(offset);
+                }
                 Err(source) => return Err(Error::AppendOnly { name: shown(path), source }),
             }
             count += 1;

@@ -19,7 +19,7 @@ use std::io::{Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use command::Command;
+use engine::Command;
 use keyspace::queue::Known;
 use keyspace::{Config, Dbs, UnixMs};
 use proactor::Clock;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ds::queue::{Arrivals, Seen};
-use encoded::Builder;
+use engine::dump::Builder;
 use keyspace::{Dbs, Marks, Record, UnixMs, Value, access};
 use proactor::DiskReader;
 use rdb::{FileReader, Item, KeyItem, Why};

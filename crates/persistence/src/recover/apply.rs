@@ -1,6 +1,6 @@
 //! Runs the steps of one group of shards.
 
-use command::{Located, Table};
+use engine::{Located, Table};
 
 use super::deal::{Dealt, Step, group_of};
 use crate::error::Error;

@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use command::{Command, CommandId, Needs, Table};
+use engine::{Command, CommandId, Needs, Table};
 use shard::{Placement, ShardId};
 use smallvec::SmallVec;
 

@@ -26,8 +26,8 @@ mod deal;
 
 use std::sync::Arc;
 
-use command::Table;
 use effectlog::Slice;
+use engine::Table;
 
 use crate::error::Error;
 use crate::load::{Extras, Load, Loaded, Others, Target, on_heap_to_serve};

@@ -8,14 +8,14 @@
 //! A sorted set is searched from the lowest score. The cursor is a score, and the number of its members that
 //! were read.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use ds::list::{End, List};
+use ds::zset::{ScoreBound, ZSetRef};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Group, KeySpec, Shape, integer, key, keyword_is, oneof, parse_cursor,
     parse_f64, string,
 };
-use ds::list::{End, List};
-use ds::zset::{ScoreBound, ZSetRef};
 use keyspace::ValueRef;
 
 use super::{COUNT_DEFAULT, FOUND, parse_count, reply_found, wrong_type};
@@ -41,7 +41,7 @@ pub(super) const FIND: Entry = Entry {
     flags: &[ReadOnly],
     acl: &[Acl::Queue],
     keys: &[KeySpec::one(2, &[RO, Access])],
-    mode: command::Mode::Session,
+    mode: engine::Mode::Session,
     args: &[
         key("queue", 0),
         oneof("wanted", &[string("text").token("TEXT"), string("id").token("ID")]),

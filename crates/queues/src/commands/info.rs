@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{Acl, CommandError, CommandResult, Group, KeySpec, Shape, key};
 use ds::list::List;
 use ds::queue::{Book, PERIODS_S, Quantiles, WAIT_BOUNDS_MS, Waits};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{Acl, CommandError, CommandResult, Group, KeySpec, Shape, key};
 use keyspace::ValueRef;
 use keyspace::queue::{Row, rows_of};
 

@@ -1,9 +1,9 @@
 //! QUEUE LIMIT: limits how many elements of a queue are taken within a window, and how many jobs of it or of
 //! each of its groups are active.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Group, KeySpec, Limit, Rule, Shape, block, integer, key, keyword_is,
     oneof, token,
 };

@@ -22,7 +22,7 @@ mod peek;
 pub(crate) mod promote;
 mod remove;
 
-use command::{Acl, Begin, CommandError, CommandResult, Find, Group, KeyFlag, KeySpec, Shape};
+use engine::{Acl, Begin, CommandError, CommandResult, Find, Group, KeyFlag, KeySpec, Shape};
 use keyspace::Kind;
 
 use crate::slices::{Found, Position};
@@ -115,7 +115,7 @@ const FOUND: Shape =
     Shape::Array(&Shape::Tuple(&[Shape::OneOf(&[Shape::Int, Shape::Double, Shape::Bulk]), Shape::Bulk]));
 
 fn parse_count(arg: &[u8]) -> Result<usize, CommandError> {
-    let count = command::parse_count(arg).ok().filter(|count| *count > 0);
+    let count = engine::parse_count(arg).ok().filter(|count| *count > 0);
     count.ok_or(CommandError::new("ERR count should be greater than 0"))
 }
 

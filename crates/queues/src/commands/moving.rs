@@ -1,8 +1,8 @@
 //! QUEUE MOVE: moves jobs from one queue to another.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Group, KeySpec, Mode, Route, Shape, integer, key, keyword_is, string,
 };
 

@@ -1,8 +1,8 @@
 //! QUEUE PAUSE and QUEUE RESUME: a paused queue looks empty to commands that take from it.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{Acl, CommandResult, Group, KeySpec, Shape, key};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{Acl, CommandResult, Group, KeySpec, Shape, key};
 
 use crate::{Ctx, Entry, Run};
 
@@ -40,7 +40,7 @@ fn resume(ctx: &mut Ctx) -> CommandResult {
 fn set_paused(ctx: &mut Ctx, is_paused: bool) -> CommandResult {
     let mut changed = 0;
     for key in &ctx.args[2..] {
-        changed += i64::from(command::pause(&mut ctx.store, key, is_paused)?);
+        changed += i64::from(engine::pause(&mut ctx.store, key, is_paused)?);
     }
     ctx.reply.int(changed);
     Ok(())

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{Acl, CommandError, CommandResult, Group, KeySpec, integer, key, keyword_is};
 use ds::list::End;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{Acl, CommandError, CommandResult, Group, KeySpec, integer, key, keyword_is};
 use keyspace::ValueRef;
 
 use super::{COUNT_DEFAULT, FOUND, parse_count, reply_found, wrong_type};

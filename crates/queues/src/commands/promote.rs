@@ -1,14 +1,14 @@
 //! QUEUE PROMOTE: names sorted sets whose due jobs the server moves to queues by itself.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
-    Acl, Begin, Change, Class, CommandError, CommandResult, Find, Group, KeyFlag, KeySpec, Keys, Route,
-    Shape, Store, block, key, keyword_is, oneof, peek_into, string, token,
-};
 use ds::Kind;
 use ds::hash::{FieldValue, Hash};
 use ds::zset::ZSet;
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
+    Acl, Begin, Change, Class, CommandError, CommandResult, Find, Group, KeyFlag, KeySpec, Keys, Route,
+    Shape, Store, block, key, keyword_is, oneof, peek_into, string, token,
+};
 use keyspace::queue::{PROMOTIONS, Promoted, System};
 
 use crate::promotion::Promotion;

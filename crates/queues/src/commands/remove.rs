@@ -1,8 +1,8 @@
 //! QUEUE REMOVE: removes jobs from a queue.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, CommandError, CommandResult, Group, KeySpec, Mode, Route, Shape, integer, key, keyword_is, oneof,
     string,
 };

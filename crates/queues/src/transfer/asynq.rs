@@ -3,7 +3,7 @@
 //!
 //! Within its queue, a task can be run at once or archived, as asynq's own inspector does it.
 
-use command::{CommandError, Store};
+use engine::{CommandError, Store};
 use keyspace::queue::State;
 
 use super::{Custody, Going, Job, NO_JOB, NOT_MOVED, Place, field, has_text, words};

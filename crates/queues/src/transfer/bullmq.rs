@@ -5,9 +5,9 @@
 //! are removed from the hash, and the marker for which idle workers wait is set. Jobs of a flow are excepted,
 //! because the flow's other jobs would have to be updated.
 
-use command::{CommandError, Store};
 use ds::Kind;
 use ds::zset::ZSet;
+use engine::{CommandError, Store};
 use keyspace::queue::State;
 
 use super::{Custody, Going, Job, NO_JOB, Place, WITH_WORKERS, Words, field, has_text, words};

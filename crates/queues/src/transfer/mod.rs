@@ -26,9 +26,9 @@ mod others;
 mod rq;
 mod sidekiq;
 
-use command::{CommandError, Ctx, Run, Store, peek_into};
 use ds::Kind;
 use ds::hash::Hash;
+use engine::{CommandError, Ctx, Run, Store, peek_into};
 use keyspace::ValueRef;
 use keyspace::queue::{Class, JOBS, State, System};
 use resp::{Output, Reply};

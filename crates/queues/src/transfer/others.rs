@@ -1,6 +1,6 @@
 //! Celery's messages, and the keys of dramatiq and arq for an id.
 
-use command::{CommandError, Store};
+use engine::{CommandError, Store};
 use keyspace::queue::{CELERY_PRIORITY, State};
 
 use super::{Custody, Going, Job, NOT_MOVED, Place, WITH_WORKERS, words};

@@ -3,8 +3,8 @@
 //! A job joins a queue as RQ's own "requeue" puts it there: its status becomes `queued`, and the fields about
 //! its last run are removed.
 
-use command::{CommandError, Store};
 use ds::set::Set;
+use engine::{CommandError, Store};
 use jiff::Timestamp;
 use keyspace::queue::State;
 

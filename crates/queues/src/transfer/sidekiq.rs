@@ -4,8 +4,8 @@
 //! does not count, and `enqueued_at` is the present. A job that joins `schedule` or `retry` from elsewhere is
 //! due now; in `dead`, the score is the time of its death, which is now.
 
-use command::{CommandError, Store};
 use ds::set::Set;
+use engine::{CommandError, Store};
 use keyspace::queue::State;
 
 use super::{Custody, Going, Job, NOT_MOVED, Place, Words, words};

@@ -1,7 +1,7 @@
 //! A store that runs the commands of this crate on one thread and records the changes, and a second store
 //! that applies them, as a replica does.
 
-use command::{Client, Command, CommandId, CommandResult, Host, HostFn, Keys, Local, Outcome, OwnCall, Run};
+use engine::{Client, Command, CommandId, CommandResult, Host, HostFn, Keys, Local, Outcome, OwnCall, Run};
 use queues::{Door, Entry, Label, Progress};
 use resp::{Output, Proto, Value};
 use shard::ShardId;
@@ -61,7 +61,7 @@ pub(crate) struct Server {
 }
 
 fn local() -> Local {
-    let own: Vec<command::Entry> = queues::ENTRIES.iter().map(Entry::of_host).collect();
+    let own: Vec<engine::Entry> = queues::ENTRIES.iter().map(Entry::of_host).collect();
     let mut local = Local::new(&[commands::FAMILIES, &[own.leak()]].concat());
     local.config.list = ds::list::ListLimits { nodes_min: 8, plain_nodes: 2, plain_part: 1 };
     local

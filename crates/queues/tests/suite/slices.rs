@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use command::Local;
 use ds::random::Random;
+use engine::Local;
 use resp::{Proto, Value};
 
 use crate::server::{Server, decoded, text};

@@ -2,7 +2,7 @@
 //! a table: the keys before, the command, its reply, and the keys after, on the store and on one that follows
 //! it.
 
-use command::Local;
+use engine::Local;
 use resp::{Proto, Value};
 
 use crate::server::{Server, decoded};

@@ -1,8 +1,8 @@
 //! EVAL, EVALSHA and FCALL, and their read-only variants.
 
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Arg, Callee, CommandError, CommandResult, Group, KeySpec, Mode, Route, integer, key, parse_i64,
     string,
 };

@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use command::Flag::*;
-use command::{
+use engine::Flag::*;
+use engine::{
     Acl, CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, oneof, string, subcommand_error,
     token,
 };
+use lua::{FunctionEngine, Library, LibrarySet};
 use rdb::{Encoder, NoLibrary};
 use resp::Reply;
-use script::{FunctionEngine, Library, LibrarySet};
 
 use super::{Ctx, Entry, Run, kill, once_scripts_passed, refuse_source};
 use crate::libraries::Loading;

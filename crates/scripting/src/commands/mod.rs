@@ -4,7 +4,7 @@ mod calls;
 mod function;
 mod script;
 
-use command::CommandResult;
+use engine::CommandResult;
 use resp::Reply;
 
 use crate::door::Door;
@@ -14,13 +14,13 @@ use crate::slow::SlowKind;
 pub use function::{Change, change_of};
 
 /// The context of one of this crate's commands.
-type Ctx<'a, 't> = command::Ctx<'a, 't, dyn Door>;
+type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
 /// The function of one of this crate's commands.
-pub type Function = command::HostFn<dyn Door>;
+pub type Function = engine::HostFn<dyn Door>;
 /// The declaration of one of this crate's commands.
-pub type Entry = command::Entry<Function>;
+pub type Entry = engine::Entry<Function>;
 /// How one of this crate's commands is run.
-type Run = command::Run<Function>;
+type Run = engine::Run<Function>;
 
 /// The scripting commands.
 pub const ENTRIES: &[Entry] = &[

@@ -1,8 +1,8 @@
 //! SCRIPT: the script cache that all threads share, and SCRIPT KILL.
 
-use command::Flag::*;
-use command::{Acl, CommandError, CommandResult, Group, Mode, Rule, Shape, keyword_is, oneof, string, token};
-use script::{Origin, Sha1Hex};
+use engine::Flag::*;
+use engine::{Acl, CommandError, CommandResult, Group, Mode, Rule, Shape, keyword_is, oneof, string, token};
+use lua::{Origin, Sha1Hex};
 
 use super::{Ctx, Entry, Run, kill, refuse_source};
 use crate::program::Wanted;

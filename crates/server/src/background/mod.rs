@@ -1,25 +1,25 @@
 //! Does the background work of a turn, in order.
 //!
-//! Not here: the work itself (the crate `upkeep`, and `snapshot/`), and when it is due (`upkeep`'s `cron.rs`).
+//! Not here: the work itself (the crate `background`, and `snapshot/`), and when it is due (its `cron.rs`).
 
 mod room;
 
 use std::sync::atomic::Ordering;
 
-use ds::random::Random;
-use jobs::Whose;
-use jobs::recovery::{Around, trim};
-use proactor::CloseMode;
-use settings::{
+use background::defrag::{self, CREDIT_NS, Surroundings};
+use background::eviction::client_bytes_max;
+use background::expiry::Round;
+use background::hashes;
+use config::{
     ACTIVE_DEFRAG_CYCLE_MAX, ACTIVE_DEFRAG_CYCLE_MIN, ACTIVE_DEFRAG_IGNORE_BYTES,
     ACTIVE_DEFRAG_THRESHOLD_LOWER, ACTIVE_DEFRAG_THRESHOLD_UPPER, ACTIVEDEFRAG, MAXMEMORY_CLIENTS,
     QUEUE_IDLE_TIMEOUT,
 };
+use ds::random::Random;
+use jobs::Whose;
+use jobs::recovery::{Around, trim};
+use proactor::CloseMode;
 use shard::ShardId;
-use upkeep::defrag::{self, CREDIT_NS, Surroundings};
-use upkeep::eviction::client_bytes_max;
-use upkeep::expiry::Round;
-use upkeep::hashes;
 
 use crate::connections::{balancing, moving};
 use crate::replication::{begin_sync_if_due, feed_replicas, look_after_link, look_after_replicas};
@@ -134,7 +134,7 @@ impl Thread {
             self.expire();
         }
         let id = self.host.id;
-        upkeep::lists::compress(shared.shards.used_at_home(id), self);
+        background::lists::compress(shared.shards.used_at_home(id), self);
         look_after_queues(self, due.is_second);
         self.look_at_client_memory(due.is_second);
         recover_jobs(self, due.is_second);

@@ -1,11 +1,11 @@
 //! Frees memory before a command runs and in the background, and refuses commands that would need more.
 //!
-//! Not here: choosing and evicting keys (`upkeep`'s `eviction/`).
+//! Not here: choosing and evicting keys (crate `background`, `eviction/`).
 
-use command::{Client, Command, Route, Rule};
+use background::eviction::{Limits, Plan, Room, Shortage};
+use config::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
+use engine::{Client, Command, Route, Rule};
 use keyspace::eviction::Policy;
-use settings::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
-use upkeep::eviction::{Limits, Plan, Room, Shortage};
 
 use crate::life::admit::demands;
 use crate::thread::{Thread, ThreadHost};

@@ -1,7 +1,7 @@
-//! Gives the commands of `cluster` what they need from their thread.
+//! Gives the commands of `ops/cluster` what they need from their thread.
 
-use cluster::{ClusterNode, Door};
-use settings::{CLUSTER_MODE, PORT, TLS_PORT};
+use config::{CLUSTER_MODE, PORT, TLS_PORT};
+use ops::cluster::{ClusterNode, Door};
 
 use crate::thread::ThreadHost;
 

@@ -1,6 +1,6 @@
 //! Tests that the table of commands is complete, and its page up to date.
 
-use command::Table;
+use engine::Table;
 
 /// The commands and subcommands of Redis 7.2 by name: those that Redis 7.0.15 lists, and the four that 7.2 added
 /// (`client|no-touch`, `client|setinfo`, `cluster|myshardid`, `waitaof`). All of them must be here.
@@ -55,7 +55,7 @@ fn every_command_of_redis_is_here() {
 fn the_page_of_commands_is_up_to_date() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
     let differences = include_str!("../../../../docs/differences.md");
-    let page = catalog::page(&Table::new(&crate::commands::families()), differences);
+    let page = ops::catalog::page(&Table::new(&crate::commands::families()), differences);
     if std::env::var_os("DARTER_UPDATE").is_some() {
         std::fs::write(path, &page).expect("the page can be written");
     }

@@ -1,12 +1,10 @@
 //! PING, ECHO, SELECT, RESET and QUIT.
 
-use command::Flag::*;
-use command::{
-    Acl, CommandError, CommandResult, Group, Mode, Route, Rule, Shape, integer, parse_i64, string,
-};
+use clients::session::ReplyMode;
+use engine::Flag::*;
+use engine::{Acl, CommandError, CommandResult, Group, Mode, Route, Rule, Shape, integer, parse_i64, string};
 use proactor::ConnId;
 use resp::Proto;
-use session::ReplyMode;
 
 use crate::commands::own::{Ctx, Entry, Run};
 

@@ -1,8 +1,8 @@
-//! Gives MIGRATE what it needs from its thread (`migrate`).
+//! Gives MIGRATE what it needs from its thread (`ops/migrate`).
 
-use command::CommandError;
-use migrate::{Door, Migration, Returned, Target};
-use settings::TLS_CLUSTER;
+use config::TLS_CLUSTER;
+use engine::CommandError;
+use ops::migrate::{Door, Migration, Returned, Target};
 
 use crate::message::Message;
 use crate::thread::ThreadHost;
@@ -16,7 +16,7 @@ impl Door for ThreadHost {
         let shared = self.shared;
         if shared.settings.is_on(TLS_CLUSTER) {
             // TLS is never left out, even while it is being set up.
-            target.tls = Some(shared.tls.dialing().ok_or(migrate::CONNECTING)?);
+            target.tls = Some(shared.tls.dialing().ok_or(ops::migrate::CONNECTING)?);
         }
         let tell = |returned: Box<Returned>| {
             let thread = usize::from(returned.client.thread);

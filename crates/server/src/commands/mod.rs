@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use command::Table;
+use engine::Table;
 use persistence::Role;
 use resp::memcached::Verb;
 
@@ -22,10 +22,10 @@ pub(crate) mod transactions;
 const OWN_FAMILIES: &[Family] = &[
     Family::Acl(acl::ENTRIES),
     Family::Clients(clients::ENTRIES),
-    Family::Cluster(::cluster::ENTRIES),
-    Family::Control(control::ENTRIES),
+    Family::Cluster(ops::cluster::ENTRIES),
+    Family::Ops(ops::ENTRIES),
     Family::Server(connection::ENTRIES),
-    Family::Migrate(::migrate::ENTRIES),
+    Family::Migrate(ops::migrate::ENTRIES),
     Family::PubSub(pubsub::ENTRIES),
     Family::Queues(::queues::ENTRIES),
     Family::Scripting(scripting::ENTRIES),
@@ -36,23 +36,23 @@ const OWN_FAMILIES: &[Family] = &[
 ];
 
 /// The families of commands that need nothing from their thread.
-fn families_of_store() -> impl Iterator<Item = &'static [command::Entry]> {
-    commands::FAMILIES.iter().copied().chain([jobs::ENTRIES, catalog::ENTRIES])
+fn families_of_store() -> impl Iterator<Item = &'static [engine::Entry]> {
+    commands::FAMILIES.iter().copied().chain([jobs::ENTRIES, ops::catalog::ENTRIES])
 }
 
 /// The entries of all families for the table of commands, the data commands first.
-pub(crate) fn families() -> Vec<&'static [command::Entry]> {
-    static OWN: LazyLock<Vec<Vec<command::Entry>>> =
+pub(crate) fn families() -> Vec<&'static [engine::Entry]> {
+    static OWN: LazyLock<Vec<Vec<engine::Entry>>> =
         LazyLock::new(|| OWN_FAMILIES.iter().map(|family| family.of_host()).collect());
     families_of_store().chain(OWN.iter().map(Vec::as_slice)).collect()
 }
 
 /// All commands of this server, including those of memcached's protocol, each at the number of its verb.
 pub(crate) fn table() -> Table {
-    static OWN: LazyLock<Vec<Option<command::Entry>>> = LazyLock::new(|| {
+    static OWN: LazyLock<Vec<Option<engine::Entry>>> = LazyLock::new(|| {
         Verb::ALL.iter().map(|verb| Some(memcached::service_entry(*verb)?.of_host())).collect()
     });
-    let container = command::Entry { name: "memcached", ..command::Entry::DEFAULT };
+    let container = engine::Entry { name: "memcached", ..engine::Entry::DEFAULT };
     let of_data = |verb: &Verb| memcached::item_entry(*verb);
     let entries = Verb::ALL.iter().zip(OWN.iter()).filter_map(|(verb, own)| own.as_ref().or(of_data(verb)));
     Table::new(&families()).with_protocol(&container, entries)
@@ -86,8 +86,8 @@ mod tests {
     use super::*;
 
     /// The number of functions in `entries`.
-    fn count(entries: &[command::Entry]) -> usize {
-        let own = |entry: &command::Entry| usize::from(matches!(entry.run, command::Run::Function(_)));
+    fn count(entries: &[engine::Entry]) -> usize {
+        let own = |entry: &engine::Entry| usize::from(matches!(entry.run, engine::Run::Function(_)));
         entries.iter().map(|entry| own(entry) + count(entry.subcommands)).sum()
     }
 

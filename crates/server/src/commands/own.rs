@@ -1,23 +1,23 @@
 //! Declares and runs commands that use more than the data.
 //!
-//! The function of a command of the server gets its thread by type: [`Ctx::host`](command::Ctx::host) is a
+//! The function of a command of the server gets its thread by type: [`Ctx::host`](engine::Ctx::host) is a
 //! [`ThreadHost`]. A command of a component gets that component's *door*, a trait that says what the component needs
 //! from the thread. The table of commands knows neither type. It has the same entries without their functions. To run
-//! one of these, it asks the thread ([`Host::run_own`](command::Host::run_own)), which finds the function here by the
+//! one of these, it asks the thread ([`Host::run_own`](engine::Host::run_own)), which finds the function here by the
 //! command's number.
 
-use command::{Command, CommandResult, HostFn, OwnCall, Table};
+use engine::{Command, CommandResult, HostFn, OwnCall, Table};
 
 use crate::thread::ThreadHost;
 
 /// A call of a command of the server.
-pub(crate) type Ctx<'a, 't> = command::Ctx<'a, 't, ThreadHost>;
+pub(crate) type Ctx<'a, 't> = engine::Ctx<'a, 't, ThreadHost>;
 /// The function of a command of the server.
 pub(crate) type Function = HostFn<ThreadHost>;
 /// The declaration of a command of the server.
-pub(crate) type Entry = command::Entry<Function>;
+pub(crate) type Entry = engine::Entry<Function>;
 /// The implementation of a command of the server.
-pub(crate) type Run = command::Run<Function>;
+pub(crate) type Run = engine::Run<Function>;
 
 /// Declares the families, and the door of each.
 macro_rules! families {
@@ -25,7 +25,7 @@ macro_rules! families {
         /// A family of commands, named after its owner.
         #[derive(Clone, Copy)]
         pub(crate) enum Family {
-            $($owner(&'static [command::Entry<HostFn<$host>>])),*
+            $($owner(&'static [engine::Entry<HostFn<$host>>])),*
         }
 
         /// The function of a command.
@@ -36,9 +36,9 @@ macro_rules! families {
 
         impl Family {
             /// The entries for the table of commands.
-            pub(crate) fn of_host(self) -> Vec<command::Entry> {
+            pub(crate) fn of_host(self) -> Vec<engine::Entry> {
                 match self {
-                    $(Family::$owner(entries) => entries.iter().map(command::Entry::of_host).collect()),*
+                    $(Family::$owner(entries) => entries.iter().map(engine::Entry::of_host).collect()),*
                 }
             }
 
@@ -74,9 +74,9 @@ families! {
     Scripting: dyn scripting::Door;
     Server: ThreadHost;
     Clients: dyn clients::Door;
-    Cluster: dyn cluster::Door;
-    Control: dyn control::Door;
-    Migrate: dyn migrate::Door;
+    Cluster: dyn ops::cluster::Door;
+    Ops: dyn ops::Door;
+    Migrate: dyn ops::migrate::Door;
     Memcached: dyn memcached::Door;
     PubSub: dyn pubsub::Door;
     Queues: dyn queues::Door;
@@ -98,10 +98,10 @@ impl Functions {
         &mut self,
         table: &Table,
         command: &Command,
-        entry: &'static command::Entry<F>,
+        entry: &'static engine::Entry<F>,
         callee: impl Fn(F) -> Callee + Copy,
     ) {
-        if let command::Run::Function(function) = entry.run {
+        if let engine::Run::Function(function) = entry.run {
             self.0[usize::from(command.id.0)] = Some(callee(function));
         }
         for (sub, entry) in table.subcommands(command).zip(entry.subcommands) {

@@ -1,8 +1,8 @@
 //! Gives QUEUE what it needs from its thread (`queues`).
 
-use command::{Command, CommandId, Keys, Needs, OwnedArgs, Task, Work};
+use clients::session::Retry;
+use engine::{Command, CommandId, Keys, Needs, OwnedArgs, Task, Work};
 use queues::{Door, Label, Progress};
-use session::Retry;
 use shard::{Delegated, ShardId};
 
 use crate::message::Message;

@@ -1,7 +1,7 @@
 //! Small commands of the server: TIME and LOLWUT.
 
-use command::Flag::*;
-use command::{CommandResult, Group, Shape, integer, keyword_is, parse_i64};
+use engine::Flag::*;
+use engine::{CommandResult, Group, Shape, integer, keyword_is, parse_i64};
 
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::version::REDIS_VERSION;

@@ -8,14 +8,14 @@
 //! replies when all commands have.
 
 use acl::{Context, Lack, Reason};
-use command::Flag::*;
-use command::KeyFlag::*;
-use command::{
+use clients::session::{Executing, Multi};
+use engine::Flag::*;
+use engine::KeyFlag::*;
+use engine::{
     Acl, Client, CommandError, CommandId, CommandResult, Due, Group, KeySpec, Mode, Needs, Outcome,
     OwnedArgs, Route, Rule, Shape, Tx, key,
 };
 use resp::{Output, Reply};
-use session::{Executing, Multi};
 use shard::ShardId;
 
 use crate::commands::own::{Ctx, Entry, Run};

@@ -3,12 +3,12 @@
 //! Every thread reports its load each round. The first thread reads all reports and decides how many threads serve
 //! connections (`clients::Balance`). A thread that must give some away chooses them by their cost.
 
+use clients::session::Session;
 use clients::{Load, Order};
+use config::{EntryMode, THREADS_ELASTIC};
 use observe::ThreadStats;
 use proactor::ConnId;
 use process::processors;
-use session::Session;
-use settings::{EntryMode, THREADS_ELASTIC};
 
 use crate::connections::moving::send_off;
 use crate::message::Message;

@@ -10,10 +10,10 @@
 //! Not here: limits of single requests (`resp::Limits`), and of commands queued by MULTI (`life/admit.rs`).
 
 use clients::Verdict;
+use clients::session::{OutputClass, Session};
+use config::TLS_HANDSHAKE_TIMEOUT;
 use proactor::{CloseMode, ConnId};
 use resp::Output;
-use session::{OutputClass, Session};
-use settings::TLS_HANDSHAKE_TIMEOUT;
 
 use crate::thread::{Thread, ThreadHost};
 

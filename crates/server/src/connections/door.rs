@@ -1,9 +1,9 @@
 //! Gives the commands of `clients` what they need from their thread.
 
+use clients::session::{Finish, Request, Session, Subject};
 use clients::{Door, Server};
-use command::CommandResult;
+use engine::CommandResult;
 use proactor::Usage;
-use session::{Finish, Request, Session, Subject};
 
 use crate::thread::ThreadHost;
 use crate::version::REDIS_VERSION;

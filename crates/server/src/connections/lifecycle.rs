@@ -3,12 +3,12 @@
 use std::fmt::Display;
 
 use acl::Access;
+use clients::session::{Parser, Protocol, Session};
 use clients::{Admission, Entrance, refusal};
-use command::{Client, Forget};
+use config::MAXCLIENTS_PER_USER;
+use engine::{Client, Forget};
 use proactor::{CloseMode, Codec, ConnId, Socket};
 use resp::{Proto, Reply};
-use session::{Parser, Protocol, Session};
-use settings::MAXCLIENTS_PER_USER;
 use shard::Subscriber;
 
 use crate::connections::balancing::threads_in_use;

@@ -1,7 +1,7 @@
 //! The connections of one thread: their bounds, the beginning and the end of sessions, and the door of commands about
 //! clients.
 //!
-//! Not here: a session (crate `session`), all clients of the server (crate `clients`), users (`users/`), and the
+//! Not here: all clients of the server, and the session of each (crate `clients`), users (`users/`), and the
 //! commands that clients send (`life/`).
 
 pub(crate) mod balancing;
@@ -10,8 +10,8 @@ mod door;
 pub(crate) mod lifecycle;
 pub(crate) mod moving;
 
+use clients::session::{Parser, Session};
 use proactor::ConnId;
-use session::{Parser, Session};
 
 #[derive(Debug)]
 struct Slot {

@@ -12,9 +12,9 @@
 use std::sync::Arc;
 
 use clients::Mover;
-use command::Client;
+use clients::session::{Session, Wait};
+use engine::Client;
 use proactor::ConnId;
-use session::{Session, Wait};
 use shard::Subscriber;
 
 use crate::message::Message;

@@ -1,13 +1,13 @@
 //! Decides whether a command that its client may run can run now (MULTI, subscriptions, pauses), and what the client is
 //! told otherwise.
 
-use command::{Command, CommandError, CommandId, Flag, OwnedArgs, Route, Rule, Shape};
+use clients::session::ReplyMode;
+use engine::{Command, CommandError, CommandId, Flag, OwnedArgs, Route, Rule, Shape};
 use journal::Refusal;
 use proactor::CloseMode;
 use replication::Standing;
 use resp::{Output, Proto, Reply};
 use scripting::Demands;
-use session::ReplyMode;
 
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
@@ -74,7 +74,7 @@ impl ThreadHost {
             return admission;
         }
         let is_queued = self.session().multi.is_some();
-        if is_queued && let Some(error) = control::refuses_to_queue(self, command) {
+        if is_queued && let Some(error) = ops::refuses_to_queue(self, command) {
             return Admission::Refused(error);
         }
         let session = self.session();

@@ -1,14 +1,14 @@
 //! Answers questions that all threads are asked.
 //!
-//! Not here: the questions (`session`'s `question.rs`), and handling the answers (`homecoming.rs`).
+//! Not here: the questions (`clients/session/question.rs`), and handling the answers (`homecoming.rs`).
 
 use std::io::ErrorKind;
 
 use clients::line;
-use command::{Client, CommandError};
+use clients::session::{Class, Filter, Listed, Part, Question, Session, Subject};
+use engine::{Client, CommandError};
 use proactor::{CloseMode, ConnId, Event};
 use resp::Reply;
-use session::{Class, Filter, Listed, Part, Question, Session, Subject};
 
 use crate::connections::Connections;
 use crate::connections::moving::send_off;

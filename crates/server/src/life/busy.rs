@@ -7,10 +7,10 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use command::{ArgSlices, Flag, Needs, Outcome, Task, Tx, Work};
+use clients::session::{Parser, Part};
+use engine::{ArgSlices, Flag, Needs, Outcome, Task, Tx, Work};
 use proactor::{CloseMode, ConnId, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
-use session::{Parser, Part};
 use shard::Delegated;
 
 use crate::connections::lifecycle::visit;

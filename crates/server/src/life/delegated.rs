@@ -1,8 +1,8 @@
 //! Runs delegated tasks: those of other threads' clients, because this thread holds the shard or is its home. Also
 //! sends this thread's tasks to a shard or its holder.
 
-use command::mutant::{self, Mutant};
-use command::{Client, Command, Forget, Mode, Outcome, OwnedArgs, Post, Task, Work};
+use engine::mutant::{self, Mutant};
+use engine::{Client, Command, Forget, Mode, Outcome, OwnedArgs, Post, Task, Work};
 use resp::Proto;
 use scripting::Demands;
 use shard::{Delegated, ShardId};

@@ -11,16 +11,16 @@
 
 use std::sync::atomic::Ordering;
 
-use command::mutant::{self, Mutant};
-use command::{
+use clients::session::Retry;
+use config::EntryMode;
+use engine::mutant::{self, Mutant};
+use engine::{
     Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Post, Route, Shards, Task,
     Work,
 };
 use journal::Refusal;
 use replication::Standing;
 use resp::{Output, Reply};
-use session::Retry;
-use settings::EntryMode;
 use shard::{Delegated, PATIENCE_AFTER, ShardId};
 
 use crate::life::admit::{Admission, refusal_of_replica};

@@ -2,9 +2,9 @@
 //!
 //! Not here: the commands that run before it waits, and their order (`commands/transactions.rs`).
 
+use clients::session::{Executing, Session};
 use proactor::ConnId;
 use resp::Output;
-use session::{Executing, Session};
 
 use crate::commands::transactions::run_rest;
 use crate::subscribers::hear_itself;

@@ -7,8 +7,8 @@
 //! questions and departures ([`Registry::questions`](clients::Registry::questions)). A connection leaves only after its
 //! thread has answered all earlier questions, and arrives before any later one.
 
-use command::Client;
-use session::{Finish, Question, Subject};
+use clients::session::{Finish, Question, Subject};
+use engine::Client;
 
 use crate::message::Message;
 use crate::thread::ThreadHost;

@@ -13,16 +13,16 @@
 //! of the command: clients that cannot [move](crate::connections::moving), clients whose command waits for other
 //! threads, and clients that need the command's shards.
 //!
-//! Not here: the points at which commands breathe (`command`'s `pace.rs`), the times of checks (`clients::GivingWay`),
+//! Not here: the points at which commands breathe (`engine/pace.rs`), the times of checks (`clients::GivingWay`),
 //! and the rights of clients during a slow script (`busy.rs`). [The reasons](../../../../docs/decisions/giving-way.md).
 
 use std::time::Duration;
 
 use clients::Whereabouts;
-use command::{Outcome, Post, Published, Task, Work};
+use clients::session::{Part, ReplyMode};
+use config::EntryMode;
+use engine::{Outcome, Post, Published, Task, Work};
 use proactor::{ConnId, Event};
-use session::{Part, ReplyMode};
-use settings::EntryMode;
 use shard::{Delegated, Subscriber};
 
 use crate::connections::balancing::{is_elastic, threads_at_work};

@@ -2,11 +2,11 @@
 
 use std::io::ErrorKind;
 
-use command::{Needs, Outcome, Post, Task, Work};
-use migrate::Returned;
+use clients::session::{Answer, Gathering, Part, ReplyMode, Retry, Session};
+use engine::{Needs, Outcome, Post, Task, Work};
+use ops::migrate::Returned;
 use proactor::{CloseMode, ConnId};
 use resp::{Output, Reply};
-use session::{Answer, Gathering, Part, ReplyMode, Retry, Session};
 use shard::Delegated;
 
 use crate::connections::balancing::share;

@@ -1,6 +1,6 @@
 //! Implements what a command may ask of its thread.
 
-use command::{CommandError, CommandId, CommandResult, Host, OwnCall, Task};
+use engine::{CommandError, CommandId, CommandResult, Host, OwnCall, Task};
 use shard::{Delegated, Hold};
 
 use crate::life::giving_way::{give_way_if_due, send_task_on};
@@ -11,7 +11,7 @@ impl Host for ThreadHost {
         self.functions.run(call, self)
     }
 
-    fn flushed_all(&mut self, hold: &Hold<'_, Task, command::Wait>) {
+    fn flushed_all(&mut self, hold: &Hold<'_, Task, engine::Wait>) {
         self.shared.save_nothing(hold);
     }
 

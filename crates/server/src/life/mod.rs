@@ -9,7 +9,7 @@
 //!      └─────────┴────── homecoming ◀───┘
 //! ```
 //!
-//! Every state of a command, and every transition with its cause, is in `session/state.rs`.
+//! Every state of a command, and every transition with its cause, is in `clients/session/state.rs`.
 //!
 //! Not here: the commands themselves (crate `commands`, `commands/`), and the loop that calls all this (`thread.rs`).
 

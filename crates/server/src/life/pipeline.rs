@@ -6,11 +6,11 @@
 //! scripts and functions, whose first key is prefetched, unless they run on another thread. A taken shard ends it.
 //! Because a script may take long, a window with a script leaves the shards before any command runs.
 
-use command::{ArgSlices, Command, Located, Mode, Route};
+use clients::session::Parser;
+use config::EntryMode;
+use engine::{ArgSlices, Command, Located, Mode, Route};
 use proactor::{CloseMode, ConnId};
 use resp::{Limits, Output, Parsed, Reply, RequestParser};
-use session::Parser;
-use settings::EntryMode;
 use smallvec::SmallVec;
 
 use crate::connections::balancing::set_apart;

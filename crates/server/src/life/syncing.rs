@@ -8,19 +8,19 @@
 //! The stream asks replicas, after that slice, for their offsets. All clients that wait at that moment share the
 //! question. Replies that wait for replicas (`repl-sync-replicas`) work in the same way.
 //!
-//! Not here: replies that wait by themselves (`recording`'s `turn.rs`), and the commands (`replication`).
+//! Not here: replies that wait by themselves (`replication/log/turn.rs`), and the commands (`replication`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use command::{CommandError, Tx};
+use clients::session::{Session, SyncWait};
+use config::APPENDONLY;
+use engine::{CommandError, Tx};
 use observe::ThreadStats;
 use proactor::ConnId;
 use replication::{Awaited, NO_JOURNAL, QUESTION, Reached};
 use resp::{Output, Reply};
-use session::{Session, SyncWait};
-use settings::APPENDONLY;
 
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};

@@ -11,11 +11,11 @@
 
 use std::sync::Arc;
 
+use clients::session::Wait;
 use clients::{LeftOver, Whereabouts};
-use command::{Blocked, Client, CommandError, Forget, OwnedArgs, Parcel, Post, Restore, Task, Work};
+use engine::{Blocked, Client, CommandError, Forget, OwnedArgs, Parcel, Post, Restore, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
-use session::Wait;
 use shard::{Ready, ShardId, Subscriber, Waiter};
 
 use crate::life::syncing::end_sync;
@@ -43,7 +43,7 @@ impl Thread {
     /// Ends the wait of a client that another thread has served.
     pub(crate) fn take_served(
         &mut self,
-        waiter: Arc<Waiter<command::Wait>>,
+        waiter: Arc<Waiter<engine::Wait>>,
         ticket: (ShardId, u64),
         mut parcel: Box<Parcel>,
     ) {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use command::Tx;
+use config::{APPENDONLY, REPL_DISKLESS_SYNC, Settings};
 use effectlog::{Backlog, Cut};
+use engine::Tx;
 use proactor::ConnId;
 use replication::{
     Awaited, Door, Following, History, Peer, Primary, Reached, ReplicationId, RoleChange, Wish, random_id,
 };
-use settings::{APPENDONLY, REPL_DISKLESS_SYNC, Settings};
 
 use crate::life::syncing::{begin_sync, note_written, reached};
 use crate::message::Message;

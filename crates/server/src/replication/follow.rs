@@ -3,7 +3,9 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use command::{Client, Command, CommandError, Outcome, Post, Table};
+use clients::session::{Parser, Protocol};
+use config::REPL_TIMEOUT;
+use engine::{Client, Command, CommandError, Outcome, Post, Table};
 use persistence::{Role, names};
 use proactor::{CloseMode, ConnId, ErrandStep, Socket};
 use replication::{
@@ -12,8 +14,6 @@ use replication::{
 };
 use resp::Output;
 use scripting::Demands;
-use session::{Parser, Protocol};
-use settings::REPL_TIMEOUT;
 use shard::ShardId;
 
 use crate::connections::lifecycle::take_in;
@@ -158,7 +158,7 @@ fn unblock_all(thread: &mut Thread) {
 }
 
 impl Stage for Host<'_> {
-    fn tx(&mut self) -> &mut command::Tx<'static> {
+    fn tx(&mut self) -> &mut engine::Tx<'static> {
         &mut self.thread.tx
     }
 

@@ -1,17 +1,17 @@
 //! Replicas of this server: their connections, and when a snapshot begins for them. `replication` decides what they are
 //! sent.
 //!
-//! Not here: the stream (`recording`), and the snapshot itself (`snapshot/spool.rs`).
+//! Not here: the stream (`replication/log/`), and the snapshot itself (`snapshot/spool.rs`).
 
 mod door;
 mod follow;
 
-use proactor::{CloseMode, Driver};
-use replication::{Around, Content, Limits, QUESTION, Read, Standing, Start, random_id};
-use settings::{
+use config::{
     REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD, REPL_SYNC_REPLICAS,
     REPLICA_IGNORE_MAXMEMORY,
 };
+use proactor::{CloseMode, Driver};
+use replication::{Around, Content, Limits, QUESTION, Read, Standing, Start, random_id};
 
 pub(crate) use follow::{look_after_link, note_closed, serve_link, take_news};
 

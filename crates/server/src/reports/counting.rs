@@ -1,10 +1,10 @@
 //! Counts commands, with their clients.
 
-use command::{Blocked, Client, Command, Outcome};
+use clients::session::Session;
+use engine::{Blocked, Client, Command, Outcome};
 use observe::{Call, Caller};
 use proactor::ConnId;
 use resp::{Mark, Output};
-use session::Session;
 
 use crate::thread::ThreadHost;
 

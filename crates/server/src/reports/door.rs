@@ -1,8 +1,8 @@
 //! Gives the commands of `observe` what they need from their thread.
 
+use clients::session::Subject;
 use observe::{Door, Facts, Observed};
 use proactor::ConnId;
-use session::Subject;
 
 use crate::reports::facts::Asked;
 use crate::thread::ThreadHost;

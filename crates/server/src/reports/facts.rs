@@ -2,11 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use ::settings::{
+use ::config::{
     APPENDONLY, EntryMode, LATENCY_PERCENTILES, MAXCLIENTS, MAXMEMORY, MAXMEMORY_POLICY, PORT,
     REPL_BACKLOG_SIZE,
 };
-use command::{Shards, Table};
+use background::eviction::Exceeded;
+use engine::{Shards, Table};
 use heap::Exempt;
 use observe::{
     Checkpoints, Clients, CpuTime, Facts, Loading, Memory, Observed, Persistence, Replication, Saving,
@@ -14,7 +15,6 @@ use observe::{
 };
 use process::supervisor::Supervisor;
 use process::system;
-use upkeep::eviction::Exceeded;
 
 use crate::shared::Shared;
 use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
@@ -51,7 +51,7 @@ impl Facts for Asked {
             git_dirty: GIT_DIRTY,
             build_id: BUILD_ID,
             mode: settings.mode(),
-            is_cluster: settings.is_on(::settings::CLUSTER_MODE),
+            is_cluster: settings.is_on(::config::CLUSTER_MODE),
             os: system::name(),
             driver: shared.driver_name,
             supervisor: Supervisor::of(settings).name(),
@@ -185,7 +185,7 @@ fn memory(shared: &Shared) -> Memory {
         counted_bytes: heap::counted_bytes(),
         startup_bytes: heap::exempt_bytes(Exempt::Fixed),
         rss_bytes: system::resident_bytes(),
-        unused_bytes: upkeep::defrag::unused_bytes(),
+        unused_bytes: background::defrag::unused_bytes(),
         client_bytes: shared.observed.client_bytes(),
         stream_bytes: heap::exempt_bytes(Exempt::Stream),
         backlog_bytes_max: shared.settings.number(REPL_BACKLOG_SIZE) as u64,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use acl::{Access, Users};
-use admin::{ServerConfig, Source};
 use clients::Entrance;
+use config::Settings;
+use httpd::{ServerConfig, Source};
 use observe::Facts;
 use proactor::Socket;
 use queues::Row;
-use settings::Settings;
 
 use super::facts::Asked;
 use crate::message::Message;

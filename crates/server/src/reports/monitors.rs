@@ -1,6 +1,6 @@
 //! Builds lines of MONITOR for commands of the current client, and sends them to threads.
 
-use command::Command;
+use engine::Command;
 use observe::Source;
 use replication::Address;
 

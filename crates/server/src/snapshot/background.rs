@@ -13,16 +13,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use command::{Command, Located, Needs, OwnedArgs, Route, Rule, Tx};
+use clients::session::{Retry, Session};
+use config::{SAVE, SNAPSHOT_CRON};
+use engine::{Command, Located, Needs, OwnedArgs, Route, Rule, Tx};
 use journal::Progress;
 use keyspace::Dbs;
 use observe::ThreadStats;
 use persistence::{Plan, Saving, is_due, save_settings};
 use proactor::{Clock, ConnId};
-use recording::{Begun, Step};
+use replication::log::{Begun, Step};
 use scripting::Demands;
-use session::{Retry, Session};
-use settings::{SAVE, SNAPSHOT_CRON};
 use shard::ShardId;
 
 use super::Loaded;
@@ -343,7 +343,7 @@ impl Thread {
 
 #[cfg(test)]
 mod tests {
-    use command::{Client, Local};
+    use engine::{Client, Local};
     use keyspace::{RecordRef, Taken, Witness};
     use resp::Proto;
 

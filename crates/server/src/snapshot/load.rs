@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use command::Table;
+use config::{AOF_LOAD_TRUNCATED, APPENDONLY, PROTO_MAX_BULK_LEN, RDBCHECKSUM, Settings};
+use engine::Table;
 use journal::Data;
 use keyspace::queue::Known;
 use keyspace::{Config, UnixMs};
@@ -16,10 +17,9 @@ use persistence::{
     Choice, Import, Load, Names, Progress, Recovery, Snapshots, Source, names, on_heap_to_serve,
 };
 use proactor::Clock;
-use recording::{Journal, Opening, Slices, Tuning};
+use replication::log::{Journal, Opening, Slices, Tuning};
 use replication::{Following, Primary};
 use scripting::{Found, Scripts};
-use settings::{AOF_LOAD_TRUNCATED, APPENDONLY, PROTO_MAX_BULK_LEN, RDBCHECKSUM, Settings};
 use shard::Placement;
 
 use super::loaded::Loaded;

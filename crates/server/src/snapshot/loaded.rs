@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
-use command::{Tx, replace_dbs};
+use engine::{Tx, replace_dbs};
+use lua::LibrarySet;
 use persistence::{Snapshots, StreamId};
-use recording::Begun;
-use script::LibrarySet;
+use replication::log::Begun;
 use scripting::Scripts;
 
 /// Loaded data.

@@ -4,7 +4,8 @@
 use std::io;
 use std::sync::Arc;
 
-use command::{Task, Wait};
+use config::{DBFILENAME, Settings};
+use engine::{Task, Wait};
 use keyspace::UnixMs;
 use persistence::{
     Content, PAUSED_AUX, Purpose, STATE_AUX, STREAM_DB_AUX, STREAM_ID_AUX, STREAM_OFFSET_AUX, Saved, Saving,
@@ -13,7 +14,6 @@ use persistence::{
 use process::processors;
 use rdb::Encoder;
 use scripting::ROAMED_AUX;
-use settings::{DBFILENAME, Settings};
 use shard::Hold;
 
 use crate::connections::balancing::threads_at_work;

@@ -11,7 +11,7 @@
 use std::io;
 use std::sync::Arc;
 
-use command::{Task, Wait};
+use engine::{Task, Wait};
 use persistence::{Purpose, Spool, save_settings};
 use shard::Hold;
 

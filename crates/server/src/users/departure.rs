@@ -5,7 +5,7 @@
 //! goes back.
 
 use acl::{Context, Lack, Latest};
-use command::CommandError;
+use engine::CommandError;
 use proactor::{CloseMode, ConnId};
 
 use crate::connections::Connections;
@@ -81,10 +81,10 @@ mod tests {
     use std::sync::Arc;
 
     use acl::{Access, Grammar};
-    use command::{Blocked, Client, OwnedArgs, When};
+    use clients::session::{Parser, Protocol, Session, Wait};
+    use config::Settings;
+    use engine::{Blocked, Client, OwnedArgs, When};
     use resp::Proto;
-    use session::{Parser, Protocol, Session, Wait};
-    use settings::Settings;
     use shard::{Claim, Waiter};
 
     use super::*;
@@ -96,7 +96,7 @@ mod tests {
 
     /// A client's wait.
     fn wait() -> Wait {
-        let wait = command::Wait {
+        let wait = engine::Wait {
             client: Client::internal(0, Proto::Resp2),
             args: OwnedArgs::default(),
             when: When::Is(|_, _, _| true),

@@ -16,9 +16,9 @@ mod permission;
 use std::io;
 
 use acl::{Door, Grammar, Storage, User, UserLine, Users};
-use command::Table;
+use config::{ACL_PUBSUB_DEFAULT, ACLFILE, Settings};
+use engine::Table;
 use proactor::Disk;
-use settings::{ACL_PUBSUB_DEFAULT, ACLFILE, Settings};
 
 use crate::error::Error;
 use crate::message::Message;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use acl::{Context, Denial, Lack, Latest, Origin, Reason, TOO_MANY_PASSWORDS, WRONG_PASSWORD};
 use clients::Door;
-use command::{Command, CommandError, CommandResult, Route};
+use clients::session::Session;
+use config::{ACLLOG_MAX_LEN, AUTH_FAILURES_MAX, MAXCLIENTS_PER_USER};
+use engine::{Command, CommandError, CommandResult, Route};
 use resp::Output;
-use session::Session;
-use settings::{ACLLOG_MAX_LEN, AUTH_FAILURES_MAX, MAXCLIENTS_PER_USER};
 use shard::Scope;
 
 use crate::thread::ThreadHost;

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use blackbox::{
     Batch, Client, Generator, Scratch, Server, SetAtEnd, Signal, check, eventually, oracle, samples,
 };
-use command::Table;
 use ds::random::Random;
+use engine::Table;
 use resp::Value;
 
 const IN_PROGRESS: &str = "(error) ERR Background save already in progress";

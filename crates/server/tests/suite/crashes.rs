@@ -27,7 +27,7 @@ fn check(word: &str, expected: Signal, lines: &[&str]) {
         "=== DARTER BUG REPORT START",
         &format!("crashed by signal: {}", expected.as_raw()),
         "Current command: debug (its arguments are not shown), client id=",
-        "control::debug::crash",
+        "ops::debug::crash",
         "redis_git_sha1:",
         "connected_clients:",
         "=== DARTER BUG REPORT END",

@@ -8,8 +8,8 @@ use blackbox::{
     Batch, Client, Generator, Scratch, Server, SetAtEnd, Signal, StartError, check, eventually, sample_keys,
     samples, stream_state,
 };
-use command::Table;
 use ds::random::Random;
+use engine::Table;
 
 const LIBRARY: &str = "#!lua name=lib\\nredis.register_function('answer', function() return 42 end)";
 const SHUTDOWN: &str = "SHUTDOWN SAVE";

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use command::mutant::{self, Mutant};
+use engine::mutant::{self, Mutant};
 use proactor::{DiskFaults, Entropy};
 use resp::Value;
 use sim::{Client, Death, Journal, Request, Setup, Sync, World, for_each_seed, request};

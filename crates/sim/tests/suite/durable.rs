@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use command::mutant::{self, Mutant};
+use engine::mutant::{self, Mutant};
 use proactor::{DiskFaults, Entropy, Fault};
 use sim::history::Access;
 use sim::transactions::Load;

@@ -11,8 +11,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use blackbox::{Batch, Generator, PATIENCE, Server, eventually, oracle};
-use command::{Group, Table};
 use effectlog::{Record, Stream, Tape};
+use engine::{Group, Table};
 use proactor::{Entropy, SimConfig};
 use resp::Value;
 use sim::{Client, Departure, Request, Setup, World, for_each_seed, request};

@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 
 use blackbox::{Batch, Generator};
-use command::Table;
+use engine::Table;
 use resp::Value;
 use sim::{Client, Request, Setup, World, for_each_seed, request};
 

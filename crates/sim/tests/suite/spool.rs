@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use blackbox::{Batch, Generator, Scratch, Server, check, oracle};
-use command::Table;
+use engine::Table;
 use proactor::{DiskFaults, Entropy, Open};
 use resp::Value;
 use server::{Content, Spool, SpoolState};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use command::Flag::*;
-use command::{CommandError, CommandResult, Rule, Shape, integer, keyword_is, oneof, string, token};
+use crate::session::{Class, Filter, Part, Subject};
+use engine::Flag::*;
+use engine::{CommandError, CommandResult, Rule, Shape, integer, keyword_is, oneof, string, token};
 use resp::Reply;
-use session::{Class, Filter, Part, Subject};
 
 use super::SUBCOMMAND;
 use crate::{Ctx, Entry, Run};

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use command::Flag::*;
-use command::{CommandError, CommandResult, Rule, Shape, Table, integer, keyword_is, oneof, token};
+use crate::session::{Class, Listed, Part, Protocol, Request, Session, Subject};
+use engine::Flag::*;
+use engine::{CommandError, CommandResult, Rule, Shape, Table, integer, keyword_is, oneof, token};
 use proactor::Usage;
 use pubsub::ClientTracking;
 use resp::Proto;
-use session::{Class, Listed, Part, Protocol, Request, Session, Subject};
 use shard::Scope;
 
 use super::SUBCOMMAND;

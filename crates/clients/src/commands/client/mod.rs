@@ -9,9 +9,9 @@ mod wait;
 pub use list::line;
 pub use tracking::stop_tracking;
 
-use command::Flag::*;
-use command::{Acl, CommandError, CommandResult, Group, Mode, Rule, Shape, keyword_is, oneof, string, token};
-use session::ReplyMode;
+use crate::session::ReplyMode;
+use engine::Flag::*;
+use engine::{Acl, CommandError, CommandResult, Group, Mode, Rule, Shape, keyword_is, oneof, string, token};
 
 use crate::{Ctx, Entry, Run};
 

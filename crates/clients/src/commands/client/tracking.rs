@@ -3,7 +3,7 @@
 //! This file has the entries, and connects the client's session with its shards. `pubsub::ClientTracking` has the
 //! options and their meaning.
 
-use command::{CommandError, CommandResult, Mode, Route, Shape, integer, keyword_is, oneof, string, token};
+use engine::{CommandError, CommandResult, Mode, Route, Shape, integer, keyword_is, oneof, string, token};
 use pubsub::{ClientTracking, Request};
 use shard::Tracker;
 

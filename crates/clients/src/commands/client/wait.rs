@@ -1,12 +1,12 @@
 //! CLIENT PAUSE, UNPAUSE and UNBLOCK.
 
-use command::Flag::*;
-use command::{
+use crate::session::{Part, Subject};
+use engine::Flag::*;
+use engine::{
     CommandError, CommandResult, Rule, Shape, integer, keyword_is, oneof, parse_i64, parse_timeout_in_ms,
     token,
 };
 use resp::Reply;
-use session::{Part, Subject};
 
 use super::SUBCOMMAND;
 use crate::{Ctx, Entry, Run};

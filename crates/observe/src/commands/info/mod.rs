@@ -8,8 +8,8 @@ mod sections;
 
 use std::fmt::Write;
 
-use command::Flag::*;
-use command::{Acl, CommandResult, Group, Shape, string};
+use engine::Flag::*;
+use engine::{Acl, CommandResult, Group, Shape, string};
 use keyspace::Figure;
 use shard::Figures;
 
@@ -197,7 +197,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
-    use command::{Shards, Table};
+    use engine::{Shards, Table};
     use keyspace::queue::Queues;
 
     use super::queues::QUEUES_SHOWN_MAX;
@@ -277,7 +277,7 @@ mod tests {
             tracks_durations: true,
         };
         let placement = shard::Placement::new(ds::hashing::Seed::new(1), 2, None);
-        let entries: &'static [command::Entry] = &[command::Entry { name: "get", ..command::Entry::DEFAULT }];
+        let entries: &'static [engine::Entry] = &[engine::Entry { name: "get", ..engine::Entry::DEFAULT }];
         let table = Table::new(&[entries]);
         let observed = Observed::new(2, table.len(), settings);
         Example { observed, shards: Shards::new(placement, 2, 1, 1), table }
@@ -295,7 +295,7 @@ mod tests {
     fn sections_say_what_is_known() {
         let example = example();
         for stats in example.observed.threads() {
-            let command = stats.own_command(command::CommandId(0));
+            let command = stats.own_command(engine::CommandId(0));
             command.calls.add(2);
             command.ns.add(6000);
             command.duration_of(1000).add(2);

@@ -1,0 +1,23 @@
+//! Holds the state of one client, and of its command.
+//!
+//! `state.rs` has a table of every state of a command, and of every transition with its cause. Only that file changes
+//! the state, and it asserts the table. `pause.rs` implements `CLIENT PAUSE`, which pauses all clients of a thread.
+//! `stock.rs` keeps the parts of messages about clients for reuse.
+//!
+//! Not here: connections, threads, and the causes of transitions (`server`, `life/`).
+
+mod client;
+mod parser;
+mod pause;
+mod question;
+mod state;
+mod stock;
+mod transaction;
+
+pub use client::{Aside, OutputClass, ReplyMode, Session, Watching};
+pub use parser::{Parser, Protocol};
+pub use pause::Pausing;
+pub use question::{Answer, Class, Filter, Listed, Question, Request, Subject};
+pub use state::{Finish, Gathering, Part, Postponed, Retry, State, SyncWait, Wait};
+pub use stock::{Emptied, Stock};
+pub use transaction::{Executing, Multi};

@@ -1,0 +1,140 @@
+//! Questions to all threads about their own connections: each thread answers or acts for its own.
+//!
+//! Not here: the client that asks (`server`, `life/gather.rs`), and the answers of a thread (`life/answers.rs`).
+
+use std::sync::Arc;
+
+use engine::{Client, CommandError};
+
+use crate::session::state::Part;
+
+/// A question on its way to a thread.
+#[derive(Debug)]
+pub struct Question {
+    /// The client that waits for the answer.
+    pub asker: Client,
+    /// The subject of the question.
+    pub subject: Subject,
+    /// Questions are numbered from 1, in the order in which all threads get them.
+    pub number: u64,
+}
+
+/// The subject of a question.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// List these clients. The answer is a line for each.
+    List(Arc<Listed>),
+    /// Close these clients. The answer is their number.
+    Kill(Arc<Filter>),
+    /// End the wait of this client by its timeout, or with the error. The answer is whether it was blocked.
+    Unblock(u64, Option<CommandError>),
+    /// Postpone commands for this many milliseconds: all of them, or those that write. The answer is empty.
+    Pause {
+        /// The duration.
+        pause_ms: u64,
+        /// Whether commands that only read wait as well.
+        all: bool,
+    },
+    /// End the pause. The answer is empty.
+    EndPause,
+    /// Move this client to that thread. The answer is whether it will move.
+    Move {
+        /// The client.
+        id: u64,
+        /// The thread.
+        thread: u16,
+    },
+    /// Free memory that is kept for reuse. The answer is empty.
+    Purge,
+}
+
+/// An answer on its way back.
+#[derive(Debug)]
+pub struct Answer {
+    /// The client that waits for it.
+    pub asker: Client,
+    /// The answer of this thread.
+    pub part: Part,
+}
+
+impl Answer {
+    /// An empty answer.
+    pub fn to(asker: Client) -> Answer {
+        Answer { asker, part: Part::Count(0) }
+    }
+}
+
+/// The kinds of clients that `CLIENT LIST` and `CLIENT KILL` tell apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// It gets replies.
+    Normal,
+    /// It subscribed to something.
+    PubSub,
+    /// It is a replica of this server.
+    Replica,
+    /// It is the primary of this server.
+    Primary,
+}
+
+impl Class {
+    /// The kind with this name, in any case.
+    pub fn parse(name: &[u8]) -> Result<Class, CommandError> {
+        match name.to_ascii_lowercase().as_slice() {
+            b"normal" => Ok(Class::Normal),
+            b"pubsub" => Ok(Class::PubSub),
+            b"replica" | b"slave" => Ok(Class::Replica),
+            b"master" => Ok(Class::Primary),
+            _ => Err(CommandError::quoting("ERR Unknown client type '", name, "'")),
+        }
+    }
+}
+
+/// Conditions on clients. A client is meant if it meets all that are given.
+#[derive(Debug, Default)]
+pub struct Filter {
+    /// Its id.
+    pub id: Option<u64>,
+    /// Its kind.
+    pub class: Option<Class>,
+    /// The number of its user.
+    pub user: Option<u64>,
+    /// Its address.
+    pub peer: Option<String>,
+    /// The address that it connected to.
+    pub local: Option<String>,
+    /// A client that is left out: the one that asks.
+    pub except: Option<u64>,
+}
+
+/// The clients to list, and the request that asks for them.
+#[derive(Debug)]
+pub struct Listed {
+    /// Only clients of this kind.
+    pub class: Option<Class>,
+    /// Only clients with these ids.
+    pub ids: Option<Vec<u64>>,
+    /// The size of the request that asks for the list.
+    pub asked: Request,
+}
+
+/// The size of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Its size in the protocol, as a client sends it.
+    pub bytes: usize,
+    /// The size of its arguments alone.
+    pub argument_bytes: usize,
+}
+
+impl Request {
+    /// The size of a request with these arguments.
+    pub fn of(args: &[&[u8]]) -> Request {
+        let argument_bytes = args.iter().map(|arg| arg.len()).sum();
+        let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
+        // `*3␍␊`, and for each argument `$5␍␊` before it and `␍␊` after it.
+        let frame_bytes = 3 + digits(args.len());
+        let bytes = frame_bytes + args.iter().map(|arg| 5 + digits(arg.len()) + arg.len()).sum::<usize>();
+        Request { bytes, argument_bytes }
+    }
+}

@@ -1,0 +1,149 @@
+//! Reuses parts of messages between threads: nodes for the inboxes, and parcels for served waiters.
+//!
+//! ```text
+//!   a thread whose clients push        a thread whose clients wait
+//!       stock ──▶ node, parcel ──────────▶ inbox ──▶ stock, which fills
+//!         ▲                                            │
+//!         └───────────────── spares ◀──────────────────┘ half of it, when it is full
+//! ```
+//!
+//! A thread keeps received parts for the messages that it will send. Where jobs flow one way, the surplus at one end
+//! returns to the other through [`Spares`], which all threads share, as nodes with a parcel in each. Everything has a
+//! limit: memory beyond it is freed, and parts that run out are allocated.
+
+use engine::{Parcel, Parcels};
+use proactor::{Envelope, Spares};
+
+/// The limit of nodes that a thread keeps.
+const NODES_MAX: usize = 64;
+/// The number of nodes below which the thread looks for more.
+const NODES_LOW: usize = 16;
+
+/// The interface that a message needs for its node to be reused.
+pub trait Emptied: Send {
+    /// The content of an idle node: nothing, or an idle parcel.
+    fn emptied(parcel: Option<Box<Parcel>>) -> Self;
+
+    /// Takes the idle parcel.
+    fn into_spare_parcel(self) -> Option<Box<Parcel>>;
+}
+
+/// The nodes that a thread keeps for messages.
+pub struct Stock<M>(Vec<Box<Envelope<M>>>);
+
+impl<M> Default for Stock<M> {
+    fn default() -> Self {
+        Stock(Vec::new())
+    }
+}
+
+impl<M: Emptied> Stock<M> {
+    /// A node with this message.
+    pub fn wrap(&mut self, message: M) -> Box<Envelope<M>> {
+        match self.0.pop() {
+            Some(mut node) => {
+                node.value = message;
+                node
+            }
+            None => Envelope::new(message),
+        }
+    }
+
+    /// Takes the message out of a node that has arrived.
+    pub fn unwrap(&mut self, mut node: Box<Envelope<M>>) -> M {
+        let message = std::mem::replace(&mut node.value, M::emptied(None));
+        if self.0.len() < NODES_MAX {
+            self.0.push(node);
+        }
+        message
+    }
+
+    /// Gives half of a surplus to other threads, and takes parts that run short. Called once per turn.
+    #[inline]
+    pub fn balance(&mut self, parcels: &mut Parcels, spares: &Spares<M>) {
+        if self.0.len() == NODES_MAX || parcels.are_many() {
+            self.give(parcels, spares);
+        } else if (self.0.len() < NODES_LOW || parcels.was_short()) && !spares.is_empty() {
+            self.take(parcels, spares);
+        }
+    }
+
+    fn give(&mut self, parcels: &mut Parcels, spares: &Spares<M>) {
+        for _ in 0..NODES_MAX / 2 {
+            let Some(mut node) = self.0.pop() else { return };
+            if let Some(parcel) = parcels.pop_surplus() {
+                node.value = M::emptied(Some(parcel));
+            }
+            spares.give(node);
+        }
+    }
+
+    fn take(&mut self, parcels: &mut Parcels, spares: &Spares<M>) {
+        for mut node in spares.take_all() {
+            if self.0.len() == NODES_MAX {
+                // These are for another thread.
+                spares.give(node);
+                continue;
+            }
+            if let Some(parcel) = std::mem::replace(&mut node.value, M::emptied(None)).into_spare_parcel() {
+                parcels.put_back(parcel);
+            }
+            self.0.push(node);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    type Message = Option<Box<Parcel>>;
+
+    impl Emptied for Message {
+        fn emptied(parcel: Option<Box<Parcel>>) -> Self {
+            parcel
+        }
+
+        fn into_spare_parcel(self) -> Option<Box<Parcel>> {
+            self
+        }
+    }
+
+    #[test]
+    fn what_flows_one_way_comes_back() {
+        let spares = Spares::<Message>::new(2 * NODES_MAX);
+        let (mut sender, mut receiver) = (Stock::default(), Stock::default());
+        let [mut taken, mut delivered] = [(); 2].map(|()| Parcels::default());
+        let (mut nodes, mut boxes) = (HashSet::new(), HashSet::new());
+        for _ in 0..10_000 {
+            let parcel = taken.take();
+            boxes.insert((&raw const *parcel).addr());
+            let node = sender.wrap(Some(parcel));
+            nodes.insert((&raw const *node).addr());
+            let parcel = receiver.unwrap(node).expect("it is sent");
+            delivered.put_back(parcel);
+            receiver.balance(&mut delivered, &spares);
+            sender.balance(&mut taken, &spares);
+        }
+        assert!(
+            nodes.len() <= 2 * NODES_MAX && boxes.len() <= 2 * NODES_MAX,
+            "{} {}",
+            nodes.len(),
+            boxes.len()
+        );
+    }
+
+    #[test]
+    fn a_thread_keeps_no_more_than_it_may() {
+        let spares = Spares::<Message>::new(8);
+        let (mut stock, mut parcels) = (Stock::default(), Parcels::default());
+        for _ in 0..10 * NODES_MAX {
+            assert!(stock.unwrap(Envelope::new(None)).is_none());
+            stock.balance(&mut parcels, &spares);
+        }
+        assert!(stock.0.len() <= NODES_MAX);
+        assert_eq!(spares.take_all().count(), 8);
+    }
+}

@@ -1,0 +1,95 @@
+//! Transactions: the commands between MULTI and EXEC, and an EXEC that waits for the answers of other threads.
+//!
+//! Such an EXEC replies when all of its commands have replied. Until then it keeps their replies, because other
+//! messages to its client may come in between and must not interrupt the array.
+
+use engine::{CommandId, OwnedArgs};
+use resp::{Output, Reply};
+
+/// Commands between MULTI and EXEC.
+#[derive(Debug, Default)]
+pub struct Multi {
+    /// The commands, in order.
+    pub queued: Vec<(CommandId, OwnedArgs)>,
+    /// Whether a command was refused, so that EXEC aborts.
+    pub refused: bool,
+    /// Memory that they take.
+    pub memory_bytes: usize,
+}
+
+/// An EXEC that has run some of its commands.
+#[derive(Debug)]
+pub struct Executing {
+    multi: Multi,
+    /// The reply of each command that has replied.
+    replies: Vec<Option<Output>>,
+    /// The first command that has not replied.
+    next: usize,
+    /// The last slice of the journal on which the replies depend.
+    pub seen: u64,
+}
+
+impl Executing {
+    /// An EXEC that has run nothing yet.
+    pub fn new(multi: Multi) -> Executing {
+        let replies = multi.queued.iter().map(|_| None).collect();
+        Executing { multi, replies, next: 0, seen: 0 }
+    }
+
+    /// Its commands.
+    pub fn multi(&self) -> &Multi {
+        &self.multi
+    }
+
+    /// Its commands, to be executed again from the first one on.
+    pub fn into_multi(self) -> Multi {
+        self.multi
+    }
+
+    /// The first command that has not replied, and its index.
+    pub fn next(&self) -> Option<(usize, &(CommandId, OwnedArgs))> {
+        Some((self.next, self.multi.queued.get(self.next)?))
+    }
+
+    /// Sets the reply of command `index`.
+    pub fn set_reply(&mut self, index: usize, reply: Output) {
+        self.replies[index] = Some(reply);
+        let are_there = self.replies[self.next..].iter().take_while(|reply| reply.is_some()).count();
+        self.next += are_there;
+    }
+
+    /// Sets the reply of the first command without one.
+    pub fn answer(&mut self, reply: Output) {
+        self.set_reply(self.next, reply);
+    }
+
+    /// Writes EXEC's reply, when all commands have replied.
+    pub fn reply(self, reply: &mut Reply<'_>) {
+        reply.array(self.replies.len());
+        for own in self.replies {
+            reply.out().append(&mut own.expect("all commands have replied"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use resp::Proto;
+
+    use super::*;
+
+    #[test]
+    fn replies_stand_in_the_order_of_the_commands() {
+        let queued = (0..4).map(|_| (CommandId(0), OwnedArgs::default())).collect();
+        let mut executing = Executing::new(Multi { queued, ..Multi::default() });
+        for (index, next) in [(1, Some(0)), (0, Some(2)), (3, Some(2)), (2, None)] {
+            let mut reply = Output::new();
+            Reply::new(&mut reply, Proto::Resp2).int(index as i64);
+            executing.set_reply(index, reply);
+            assert_eq!(executing.next().map(|(index, _)| index), next);
+        }
+        let mut out = Output::new();
+        executing.reply(&mut Reply::new(&mut out, Proto::Resp2));
+        assert_eq!(out.to_vec(), b"*4\r\n:0\r\n:1\r\n:2\r\n:3\r\n");
+    }
+}

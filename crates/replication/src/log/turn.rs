@@ -1,0 +1,114 @@
+//! Holds replies of a thread's turn until the journal or replicas have their changes.
+//!
+//! With `appendfsync always`, no client sees a change that a power failure could undo, and with
+//! `repl-sync-replicas` none sees one that a failover could undo. While commands run, `Tx::seen` collects the
+//! last slice from which something was read or changed. All replies to one client in a turn wait for that
+//! slice together: with a mark for each reply, a reply would be sent only a moment earlier, when the slice
+//! before is durable. Everything else continues: the thread, other clients, and other commands of the same
+//! client.
+
+use engine::Tx;
+use engine::mutant::{self, Mutant};
+use proactor::Driver;
+use resp::{Mark, Output};
+
+use crate::log::journal::Journal;
+
+impl Journal {
+    /// Holds the content of `out` since `mark` until all changes that it reports, which `tx` has seen, are
+    /// durable.
+    #[inline]
+    pub fn hold(&self, tx: &mut Tx, mark: Mark, out: &mut Output) {
+        if tx.seen > 0 {
+            let slice = std::mem::take(&mut tx.seen);
+            if slice > self.released(self.synced.wanted()) && !mutant::is_on(Mutant::ReplyAtOnce) {
+                out.hold_from(mark, slice);
+            }
+        }
+    }
+
+    /// Lets thread number `thread` send replies whose slices are durable. `awaited` is the slice that the
+    /// thread itself waits for. Returns false if more has become durable in the meantime, so the thread must
+    /// not sleep.
+    #[inline]
+    pub fn release(&self, thread: u16, driver: &mut Driver, awaited: Option<u64>) -> bool {
+        (!driver.is_holding() && awaited.is_none()) || self.release_durable(thread, driver, awaited)
+    }
+
+    #[inline(never)]
+    fn release_durable(&self, thread: u16, driver: &mut Driver, awaited: Option<u64>) -> bool {
+        if driver.is_holding() {
+            driver.release(self.released(self.synced.wanted_by(usize::from(thread))));
+        }
+        // All threads are told anyway when a journal gets its first base.
+        let awaited = awaited.filter(|_| !self.awaits_first_base());
+        let waits_for_disk = |held: &u64| {
+            self.synced.wanted_by(usize::from(thread)) == 0
+                || self.holds_for_disk() && *held > self.progress.durable()
+        };
+        let held = driver.held_for().filter(waits_for_disk);
+        match [held, awaited].into_iter().flatten().min() {
+            Some(slice) => self.progress.awaits(usize::from(thread), slice),
+            None => true,
+        }
+    }
+
+    /// The last slice whose changes replies may report if they wait for `wanted` replicas: it is durable and
+    /// on these replicas, as far as either is required.
+    #[inline]
+    fn released(&self, wanted: u64) -> u64 {
+        let durable = self.progress.durable();
+        match wanted {
+            0 if self.is_on() => durable,
+            // Replies held only for replicas need not wait for the disk.
+            0 => durable.max(self.synced.slice()),
+            _ if self.holds_for_disk() => durable.min(self.synced.slice()),
+            _ => self.synced.slice(),
+        }
+    }
+
+    /// Called when a client waits until `slice` is durable. If that slice has been written already, the sync
+    /// comes with the slice after it, which is written for this purpose.
+    pub fn ask_for(&self, slice: u64) {
+        self.progress.ask_for(slice.max(self.log.slice()));
+    }
+
+    /// The last slice that survives a crash together with all slices before it. A journal without a base
+    /// keeps nothing.
+    pub fn kept(&self) -> u64 {
+        if self.awaits_first_base() { 0 } else { self.progress.durable() }
+    }
+
+    /// The last slice that survives a crash, and its end in the stream (0: unknown). `None` if later changes
+    /// are not kept, or not soon.
+    pub fn durable_end(&self) -> Option<(u64, u64)> {
+        let (policy, refusal) = (self.progress.policy(), self.progress.refusal());
+        let is_asked = policy != journal::Policy::No && refusal == journal::Refusal::None;
+        let slice = (is_asked && self.is_on() && !self.awaits_first_base()).then(|| self.progress.durable());
+        slice.map(|slice| (slice, self.backlog.known_end_of(slice).unwrap_or(0)))
+    }
+
+    /// The last slice that has changes from before this call; 0 if all of them are durable.
+    pub fn newest(&self) -> u64 {
+        // Read in this order: a change that is no longer pending now is in a slice before the one that is
+        // open afterwards.
+        let is_pending = self.log.has_pending();
+        let newest = self.log.slice() - u64::from(!is_pending);
+        if newest <= self.released(self.synced.wanted()) {
+            return 0;
+        }
+        // That slice may be empty, and then it is not written by itself.
+        self.progress.ask_for(newest);
+        newest
+    }
+
+    /// The slice that a client must wait for until its changes, the last of them in slice `written`, are
+    /// durable; `None` if they already are. A journal that has not begun or has no base keeps no earlier
+    /// changes.
+    pub fn unkept(&self, written: u64) -> Option<u64> {
+        if !self.is_on() || self.awaits_first_base() {
+            return Some(self.log.slice().max(self.progress.durable() + 1));
+        }
+        (written > self.kept()).then_some(written)
+    }
+}

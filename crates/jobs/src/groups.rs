@@ -20,12 +20,12 @@
 //! Invariant: the turn exists exactly if one of the two sorted sets does. The shard knows which queues have a
 //! turn (`keyspace::queue`), so taking from other queues needs no look-up.
 
+use crate::queues::{GROUPED, popping_end};
 use ds::hash::Hash;
 use ds::list::{End, List};
 use ds::zset::ZSet;
 use engine::{Change, Class, CommandError, Gate, Limit, Store, got_room, peek_into, take_from};
 use keyspace::queue::{GROUPS, GROUPS_FULL, TURN};
-use queues::{GROUPED, popping_end};
 
 use crate::job::{Jobs, wrong_type};
 use crate::leasing::{Leasing, Next};

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use crate::queues::{coming_end, own_id, popping_end};
 use ds::hash::{CollectionLimits, Hash};
 use ds::list::{End, List};
 use ds::num::ScoreBound;
@@ -12,7 +13,6 @@ use engine::{
     peek_into, push_command, push_event, upsert_in_place,
 };
 use keyspace::{JobSettings, Kind, Str};
-use queues::{coming_end, own_id, popping_end};
 
 use crate::leasing::Next;
 use crate::names::Names;

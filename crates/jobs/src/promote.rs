@@ -24,6 +24,8 @@
 
 use std::collections::BTreeSet;
 
+pub(crate) use crate::queues::in_seconds;
+use crate::queues::{Promotion, coming_end, json_member, stamped};
 use background::Visits;
 use ds::Kind;
 use ds::hash::Hash;
@@ -33,8 +35,6 @@ use ds::zset::ZSet;
 use engine::{Change, Class, Client, JobsDue, Store, Tx, peek_into};
 use keyspace::UnixMs;
 use keyspace::queue::{MS_MIN, PROMOTIONS};
-pub(crate) use queues::in_seconds;
-use queues::{Promotion, coming_end, json_member, stamped};
 use resp::Proto;
 use shard::{PATIENCE_AFTER, ShardId};
 

@@ -9,11 +9,11 @@
 
 use std::time::Duration;
 
+use crate::queues::publish_promotions;
 use background::Visits;
 use engine::{Client, CommandError, JobsDue, JobsNews, SOON_MS, Store, Tx};
 use keyspace::UnixMs;
 use keyspace::queue::{DEAD, PROMOTIONS, is_rate};
-use queues::publish_promotions;
 use resp::Proto;
 use shard::ShardId;
 

@@ -10,11 +10,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::Ordering;
 
+use crate::queues::own_id;
 use background::Visits;
 use ds::list::{End, List};
 use ds::set::Set;
 use engine::{Change, Class, Store, Tx, note_put_back};
-use queues::own_id;
 use shard::ShardId;
 
 use super::search::{Found, Job};

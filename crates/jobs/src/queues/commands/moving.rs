@@ -7,11 +7,11 @@ use engine::{
 };
 
 use super::{BESIDE, parse_count};
-use crate::pattern::Pattern;
-use crate::slices;
-use crate::sweep::{self, Sweep};
-use crate::transfer::Transfer;
-use crate::{Ctx, Entry, Run};
+use crate::queues::pattern::Pattern;
+use crate::queues::slices;
+use crate::queues::sweep::{self, Sweep};
+use crate::queues::transfer::Transfer;
+use crate::queues::{Ctx, Entry, Run};
 
 pub(super) const MOVE: Entry = Entry {
     name: "move",

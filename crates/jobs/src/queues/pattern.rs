@@ -3,7 +3,7 @@
 use engine::{CommandError, keyword_is};
 use memchr::memmem::Finder;
 
-use crate::id::{has_id, plain_part};
+use crate::queues::id::{has_id, plain_part};
 
 /// A condition on elements.
 pub(crate) struct Pattern<'a> {

@@ -7,7 +7,7 @@ use engine::{Acl, CommandError, CommandResult, Group, Shape, keyword_is, string}
 use keyspace::queue::{Class, Row, rows_of};
 use resp::Reply;
 
-use crate::{Ctx, Entry, Run};
+use crate::queues::{Ctx, Entry, Run};
 
 pub(super) const LIST: Entry = Entry {
     name: "list",

@@ -4,7 +4,7 @@ use engine::{CommandError, Store};
 use keyspace::queue::{CELERY_PRIORITY, State};
 
 use super::{Custody, Going, Job, NOT_MOVED, Place, WITH_WORKERS, words};
-use crate::member::{quoted, with_member};
+use crate::queues::member::{quoted, with_member};
 
 /// A message of Celery names its origin. A worker that does not acknowledge it returns it there, and so do
 /// retries.

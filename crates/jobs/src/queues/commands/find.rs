@@ -19,10 +19,10 @@ use engine::{
 use keyspace::ValueRef;
 
 use super::{COUNT_DEFAULT, FOUND, parse_count, reply_found, wrong_type};
-use crate::ends::popping_end;
-use crate::pattern::Pattern;
-use crate::slices::{self, Found, Place, Position, Progress, ScoredPlace, Step};
-use crate::{Ctx, Entry, Run};
+use crate::queues::ends::popping_end;
+use crate::queues::pattern::Pattern;
+use crate::queues::slices::{self, Found, Place, Position, Progress, ScoredPlace, Step};
+use crate::queues::{Ctx, Entry, Run};
 
 /// A search that has worked this long replies with what it has found, and a cursor.
 const WORK_NS_MAX: u64 = 50_000_000;

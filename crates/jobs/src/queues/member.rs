@@ -3,7 +3,7 @@
 
 use keyspace::queue::MS_MIN;
 
-use crate::id::json_member;
+use crate::queues::id::json_member;
 
 /// The object with the member at `path` replaced by `value`, which is JSON. `None` if there is no such
 /// member.

@@ -4,7 +4,7 @@ use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{Acl, CommandResult, Group, KeySpec, Shape, key};
 
-use crate::{Ctx, Entry, Run};
+use crate::queues::{Ctx, Entry, Run};
 
 pub(super) const PAUSE: Entry = Entry {
     name: "pause",

@@ -9,8 +9,8 @@ use engine::{CommandError, Store};
 use keyspace::queue::State;
 
 use super::{Custody, Going, Job, NOT_MOVED, Place, Words, words};
-use crate::id::json_member;
-use crate::member::{integer, quoted, stamped, with_member};
+use crate::queues::id::json_member;
+use crate::queues::member::{integer, quoted, stamped, with_member};
 
 const NOT_WRAPPED: CommandError =
     CommandError::fixed("ERR this is not a failed job of Resque, which has its payload in it");

@@ -2,7 +2,7 @@
 //! that applies them, as a replica does.
 
 use engine::{Client, Command, CommandId, CommandResult, Host, HostFn, Keys, Local, Outcome, OwnCall, Run};
-use queues::{Door, Entry, Label, Progress};
+use jobs::queues::{Door, Entry, Label, Progress};
 use resp::{Output, Proto, Value};
 use shard::ShardId;
 
@@ -46,7 +46,7 @@ impl Host for Thread {
 /// The function of one of the commands.
 fn function(command: &Command) -> HostFn<dyn Door> {
     let name = command.full_name.strip_prefix("queue|").expect("it is one of these");
-    let entry = queues::ENTRIES[0].subcommands.iter().find(|entry| entry.name == name);
+    let entry = jobs::queues::ENTRIES[0].subcommands.iter().find(|entry| entry.name == name);
     let Run::Function(function) = entry.expect("it is one of these").run else {
         unreachable!("no container")
     };
@@ -61,7 +61,7 @@ pub(crate) struct Server {
 }
 
 fn local() -> Local {
-    let own: Vec<engine::Entry> = queues::ENTRIES.iter().map(Entry::of_host).collect();
+    let own: Vec<engine::Entry> = jobs::queues::ENTRIES.iter().map(Entry::of_host).collect();
     let mut local = Local::new(&[commands::FAMILIES, &[own.leak()]].concat());
     local.config.list = ds::list::ListLimits { nodes_min: 8, plain_nodes: 2, plain_part: 1 };
     local

@@ -21,13 +21,13 @@ use engine::{
 use keyspace::Kind;
 use shard::ShardId;
 
-use crate::Ctx;
-use crate::commands::wrong_type;
-use crate::ends::popping_end;
-use crate::jobs::has_kept;
-use crate::pattern::Pattern;
-use crate::slices::{Place, Progress, ScoredPlace, Slice, Step};
-use crate::transfer::{ALREADY_THERE, Going, Job, Transfer};
+use crate::queues::Ctx;
+use crate::queues::commands::wrong_type;
+use crate::queues::counts::has_kept;
+use crate::queues::ends::popping_end;
+use crate::queues::pattern::Pattern;
+use crate::queues::slices::{Place, Progress, ScoredPlace, Slice, Step};
+use crate::queues::transfer::{ALREADY_THERE, Going, Job, Transfer};
 
 /// Elements of a list that a step moves, or members of a sorted set that it reads.
 const STEP_ELEMENTS: usize = 16;

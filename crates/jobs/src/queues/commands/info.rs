@@ -11,9 +11,9 @@ use keyspace::ValueRef;
 use keyspace::queue::{Row, rows_of};
 
 use super::list::{field_count, tell};
-use crate::beside::{is_beside, may_be_beside};
-use crate::jobs::count_jobs;
-use crate::{Ctx, Entry, Label, Run};
+use crate::queues::beside::{is_beside, may_be_beside};
+use crate::queues::counts::count_jobs;
+use crate::queues::{Ctx, Entry, Label, Run};
 
 /// The names of the [`PERIODS_S`].
 const PERIODS: [&str; PERIODS_S.len()] = ["1m", "10m", "1h"];

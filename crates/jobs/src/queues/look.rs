@@ -15,7 +15,7 @@ use keyspace::queue::{Known, Now};
 use resp::Proto;
 use shard::ShardId;
 
-use crate::Visits;
+use background::Visits;
 
 /// Queues that are examined in one visit, which stays well below 50 µs.
 const QUEUES_PER_VISIT: usize = 128;
@@ -123,7 +123,8 @@ fn count_jobs(tx: &mut Tx, id: ShardId, figures: &Figures) {
     let store = Store::new(tx, Client::internal(figures.db(), Proto::Resp2));
     // A client can make up a key whose name belongs to a queue on another shard.
     let is_here = store.locate(&figures.name).0 == id;
-    let counts = if is_here { queues::count_jobs(&store, &figures.name) } else { Ok(JobCounts::default()) };
+    let counts =
+        if is_here { crate::queues::count_jobs(&store, &figures.name) } else { Ok(JobCounts::default()) };
     figures.set_jobs(&counts.unwrap_or_default());
 }
 

@@ -14,7 +14,7 @@
 use engine::CommandError;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
 
-use crate::id::{json_member, json_text};
+use crate::queues::id::{json_member, json_text};
 
 /// The bytes that are escaped in a word.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%');

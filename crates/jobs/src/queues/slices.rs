@@ -12,7 +12,7 @@ use ds::list::Bookmark;
 use engine::{CommandError, CommandResult};
 use shard::ShardId;
 
-use crate::Ctx;
+use crate::queues::Ctx;
 
 /// A slice that has taken this long starts no further step. The last step, at most a node of a list, may
 /// exceed it.

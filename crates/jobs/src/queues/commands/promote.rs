@@ -11,8 +11,8 @@ use engine::{
 };
 use keyspace::queue::{PROMOTIONS, Promoted, System};
 
-use crate::promotion::Promotion;
-use crate::{Ctx, Entry, Run};
+use crate::queues::promotion::Promotion;
+use crate::queues::{Ctx, Entry, Run};
 
 /// The most promotions of a database.
 const COUNT_MAX: usize = 64;

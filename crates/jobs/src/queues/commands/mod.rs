@@ -25,8 +25,8 @@ mod remove;
 use engine::{Acl, Begin, CommandError, CommandResult, Find, Group, KeyFlag, KeySpec, Shape};
 use keyspace::Kind;
 
-use crate::slices::{Found, Position};
-use crate::{Ctx, Entry, Run};
+use crate::queues::slices::{Found, Position};
+use crate::queues::{Ctx, Entry, Run};
 
 /// The commands of this crate.
 pub const ENTRIES: &[Entry] = &[QUEUE];

@@ -9,9 +9,9 @@ use engine::{Acl, CommandError, CommandResult, Group, KeySpec, integer, key, key
 use keyspace::ValueRef;
 
 use super::{COUNT_DEFAULT, FOUND, parse_count, reply_found, wrong_type};
-use crate::ends::popping_end;
-use crate::slices::{Found, Position};
-use crate::{Ctx, Entry, Run};
+use crate::queues::ends::popping_end;
+use crate::queues::slices::{Found, Position};
+use crate::queues::{Ctx, Entry, Run};
 
 /// The most elements that are shown.
 const COUNT_MAX: usize = 1000;

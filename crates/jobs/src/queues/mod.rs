@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `beside` | finds the keys that belong to one queue |
 //! | `ends` | finds the end from which workers take |
-//! | `jobs` | the jobs of a queue that are not in its list |
+//! | `counts` | the jobs of a queue that are not in its list |
+//! | `look` | updates figures each second, and finds queues that were not known yet |
 //! | `promotion` | the rules by which due jobs of a sorted set join queues |
 //! | `pattern` | the elements that a search looks for: by a text in them, or by their id |
 //! | `id` | checks whether a payload is the job with a given id |
@@ -18,18 +19,17 @@
 //! `keyspace`'s `Known`, which all databases share, has the patterns and the list of all figures: readers of figures enter
 //! no shard. A queue is paused by a bit in its figures. Commands that take from it then find it empty
 //! (`engine/store/taking.rs`), and `Tx::serve_key` serves none of its waiters. Sorted sets and streams are sampled once a
-//! second (`background/queues.rs`).
+//! second (`look`).
 //!
 //! Not here: how a queue is recognized, and its statistics. Both are in `keyspace`, beside the data, and so
 //! is the row that QUEUE LIST, QUEUE INFO, `/metrics` and the console show.
 
-#![forbid(unsafe_code)]
-
 mod beside;
 mod commands;
+mod counts;
 mod ends;
 mod id;
-mod jobs;
+mod look;
 mod member;
 mod pattern;
 mod promotion;
@@ -37,14 +37,15 @@ mod slices;
 mod sweep;
 mod transfer;
 
-pub use crate::commands::ENTRIES;
-pub use crate::commands::promote::publish_promotions;
-pub use crate::ends::{coming_end, popping_end};
-pub use crate::id::{json_member, json_text, own_id};
-pub use crate::jobs::{GROUPED, count_jobs};
-pub use crate::member::{in_seconds, stamped};
-pub use crate::promotion::Promotion;
-pub use crate::slices::Progress;
+pub use crate::queues::commands::ENTRIES;
+pub use crate::queues::commands::promote::publish_promotions;
+pub use crate::queues::counts::{GROUPED, count_jobs};
+pub use crate::queues::ends::{coming_end, popping_end};
+pub use crate::queues::id::{json_member, json_text, own_id};
+pub use crate::queues::look::QueueUpkeep;
+pub use crate::queues::member::{in_seconds, stamped};
+pub use crate::queues::promotion::Promotion;
+pub use crate::queues::slices::Progress;
 pub use ds::queue::{JobCounts, JobFigure, WAIT_BOUNDS_MS};
 pub use keyspace::queue::{RecoveryFigures, Row, SHOWN_NAME_BYTES_MAX, State, System, Waits, rows};
 

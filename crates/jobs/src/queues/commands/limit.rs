@@ -8,7 +8,7 @@ use engine::{
     oneof, token,
 };
 
-use crate::{Ctx, Entry, Run};
+use crate::queues::{Ctx, Entry, Run};
 
 pub(super) const LIMIT: Entry = Entry {
     name: "limit",

@@ -59,13 +59,12 @@ pub use secrets::{SecretOption, Secrets};
 pub use shape::Shape;
 pub use store::Store;
 pub use store::exchange::{content, has_stream, ready_after, replace_dbs};
-pub use store::limits::{Limit, Rate, Room, SOON_MS, beside, has_limit, open};
 pub use store::lookup::{note_beside, note_place, peek_into, upsert_in_place};
-pub use store::queues::{
-    are_any_promoted, is_paused, know_jobs, note_beat, note_deep_list, note_promoted, note_put_back, pause,
-};
+pub use store::queues::limits::{Limit, Rate, Room, SOON_MS, beside, has_limit, open};
+pub use store::queues::observer::{note_added, note_pushed, note_put_back};
+pub use store::queues::taking::{Gate, Removed, Taking, is_closed, take_from};
+pub use store::queues::{are_any_promoted, is_paused, know_jobs, note_deep_list, note_promoted, pause};
 pub use store::storing::got_room;
-pub use store::taking::{Gate, Removed, Taking, is_closed, take_from};
 pub use table::{Command, CommandId, Table, subcommand_error};
 pub use take_or_wait::{TakeOrWait, Took};
 pub use task::{

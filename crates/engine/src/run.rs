@@ -16,7 +16,7 @@ use crate::error::CommandError;
 use crate::mutant::{self, Mutant};
 use crate::store::Store;
 use crate::store::queues::is_paused;
-use crate::store::taking::is_closed;
+use crate::store::queues::taking::is_closed;
 use crate::table::Command;
 use crate::task::{Client, Outcome, Post, Wait, When};
 use crate::tx::{Telling, Tx};

@@ -38,16 +38,17 @@
 //! (`Queues::know_jobs`). Each second their lengths are noted in its figures (`queues/counts.rs`), so `QUEUE LIST`,
 //! `/metrics` and the console show them without entering a shard.
 //!
-//! A queue is limited while the key of its limit exists, which the database notes (`keyspace/queue`). Commands that take
-//! from a limited list learn how much room there is and count what they took in the same transaction
-//! (`engine/store/taking.rs`). When a rate opens, the timers wake the waiters, which look for themselves whether there is
-//! something for them (`When::Finds`).
+//! A queue is limited while the key of its limit exists, which the database notes (`keyspace/queue`).
+//! Commands that take from a limited list learn how much room there is and count what they took in the same
+//! transaction (`engine/store/queues/taking.rs`). When a rate opens, the timers wake the waiters, which look
+//! for themselves whether there is something for them (`When::Finds`).
 //!
 //! The rules of `QUEUE PROMOTE` are a hash of each database. The thread at whose home it lies tells them to all other
 //! threads (`keyspace/queue/promotions.rs`).
 //!
-//! Not here: how takes are held back and counted (`engine/store/taking.rs`, `engine/store/limits.rs`), and what a list
-//! reports while it is a queue (`ds/queue`, `keyspace/queue`).
+//! Not here: how takes are held back and counted (`engine/store/queues/taking.rs`,
+//! `engine/store/queues/limits.rs`), and what a list reports while it is a queue (`ds/queue`,
+//! `keyspace/queue`).
 
 #![forbid(unsafe_code)]
 

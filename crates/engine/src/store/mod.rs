@@ -6,9 +6,7 @@
 //! | `storing` | stores and deletes values, and sets when they expire |
 //! | `changes` | announces changes: to watchers, to subscribers of events, as an effect |
 //! | `exchange` | replaces databases, and finds the waiters to serve |
-//! | `limits` | how many elements may be taken from a queue |
-//! | `queues` | paused queues, and what is noted of queues |
-//! | `taking` | takes elements out of queues |
+//! | `queues/` | takes elements out of queues, pauses and limits them, and notes what clients do to them |
 //! | `marks` | the marks of memcached's protocol |
 //!
 //! Look-ups never return an expired value: a command that meets an expired record deletes it, as an effect of
@@ -17,12 +15,10 @@
 
 mod changes;
 pub(crate) mod exchange;
-pub(crate) mod limits;
 pub(crate) mod lookup;
 mod marks;
 pub(crate) mod queues;
 pub(crate) mod storing;
-pub(crate) mod taking;
 
 use ds::random::Random;
 use keyspace::{Config, Db, UnixMs};

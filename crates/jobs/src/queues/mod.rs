@@ -16,10 +16,10 @@
 //! | `transfer/` | the keys of job systems beside elements that are moved or removed |
 //! | `commands/` | QUEUE and its subcommands |
 //!
-//! `keyspace`'s `Known`, which all databases share, has the patterns and the list of all figures: readers of figures enter
-//! no shard. A queue is paused by a bit in its figures. Commands that take from it then find it empty
-//! (`engine/store/taking.rs`), and `Tx::serve_key` serves none of its waiters. Sorted sets and streams are sampled once a
-//! second (`look`).
+//! `keyspace`'s `Known`, which all databases share, has the patterns and the list of all figures: readers of
+//! figures enter no shard. A queue is paused by a bit in its figures. Commands that take from it then find it
+//! empty (`engine/store/queues/taking.rs`), and `Tx::serve_key` serves none of its waiters. Sorted sets and
+//! streams are sampled once a second (`look`).
 //!
 //! Not here: how a queue is recognized, and its statistics. Both are in `keyspace`, beside the data, and so
 //! is the row that QUEUE LIST, QUEUE INFO, `/metrics` and the console show.

@@ -1,15 +1,27 @@
-//! Pauses queues, and notes what clients do to them.
+//! Queues, as commands and the transaction see them: takes, pauses, limits.
 //!
-//! Not here: what a pause does (`taking`).
+//! | file | content |
+//! |---|---|
+//! | `taking` | takes elements out of queues: what pauses and limits do |
+//! | `limits` | how many elements may be taken |
+//! | `observer` | tells `job-recovery` what clients do to queues |
+//!
+//! This file pauses queues, and notes what the thread has to look at.
+//!
+//! Not here: jobs (crate `jobs`), and what is known of a queue (`keyspace/queue`).
+
+pub(crate) mod limits;
+pub(crate) mod observer;
+pub(crate) mod taking;
 
 use ds::zset::ZSet;
 use keyspace::queue::Class;
 
 use super::Store;
-use super::limits::SOON_MS;
 use crate::change::Change;
 use crate::error::CommandError;
-use crate::task::{Client, JobsDue, JobsNews, Post};
+use crate::task::{JobsDue, JobsNews, Post};
+use limits::SOON_MS;
 
 /// The limit of known queues has been reached.
 const TOO_MANY_QUEUES: CommandError = CommandError::fixed(
@@ -75,25 +87,5 @@ pub fn note_promoted(store: &mut Store, key: &[u8]) {
     let Some(time_ms) = set.score_at(0).map(|score| class.time_ms(score) as i64) else { return };
     if time_ms < store.now() + SOON_MS {
         store.tx.posts.push(Post::Jobs(JobsNews::Promote(JobsDue { time_ms, shard, db, queue: key.into() })));
-    }
-}
-
-/// Called after elements were pushed to the tail of `key`. If it is a queue of Sidekiq's, notes that the
-/// clients that had popped them put them back.
-#[cold]
-pub fn note_put_back(store: &mut Store, key: &[u8], elements: &[&[u8]]) {
-    let (shard, hash) = store.locate(key);
-    let at_ms = store.tx.steady.cast_unsigned();
-    store.db_mut(shard).queues_mut().note_put_back((hash, key), elements, at_ms);
-}
-
-/// Called when a member is added to the set `key`, even if it was there before. If that is the set of
-/// Sidekiq's processes, notes that the process lives.
-#[cold]
-pub fn note_beat(store: &mut Store, key: &[u8], identity: &[u8]) {
-    if (key == b"processes" || key.ends_with(b":processes")) && !store.tx.keeps_due {
-        let Client { db, id: client, .. } = store.client;
-        let beat = JobsNews::Beat { db, set: key.into(), identity: identity.into(), client };
-        store.tx.posts.push(Post::Jobs(beat));
     }
 }

@@ -30,12 +30,12 @@ use keyspace::Class;
 use keyspace::queue::{LIMIT, RATE};
 use shard::Placement;
 
-use super::Store;
-use super::lookup::peek_into;
-use super::storing::got_room;
 use crate::change::Change;
 use crate::error::CommandError;
 use crate::parse::{keyword_is, parse_i64};
+use crate::store::Store;
+use crate::store::lookup::peek_into;
+use crate::store::storing::got_room;
 use crate::task::{JobsDue, JobsNews, Post};
 
 /// The thread is told of times within this span; it finds later ones when it looks every second.
@@ -391,7 +391,7 @@ pub fn beside(store: &Store, queue: &[u8]) -> Result<Vec<u8>, CommandError> {
 }
 
 /// The prefix under this placement of keys.
-pub(super) fn beside_in(placement: &Placement, queue: &[u8]) -> Result<Vec<u8>, CommandError> {
+pub(in crate::store) fn beside_in(placement: &Placement, queue: &[u8]) -> Result<Vec<u8>, CommandError> {
     let part = placement.placing_part(queue);
     if part.is_empty() || part.contains(&b'}') {
         return Err(BAD_NAME);

@@ -1,9 +1,9 @@
 //! Takes elements out of queues: the one way for all commands that do, from LPOP to JOB.TAKE and BZPOPMIN.
 //!
 //! ```text
-//! pause, limit ─→ log of pops ─→ remove ─→ place ─→ announce, effect ─→ delete if empty ─→ count for the limit
-//!      │ closed                    │                                                            │
-//!      └─→ as if it were empty     └─→ what the command does with the elements: [`Taking`] ─────┘
+//! pause, limit ─→ observer ─→ remove ─→ place ─→ announce, effect ─→ delete if empty ─→ count for the limit
+//!      │ closed                  │                                                           │
+//!      └─→ as if it were empty   └─→ what the command does with the elements: [`Taking`] ────┘
 //! ```
 //!
 //! A paused queue, and one whose rate is reached, look empty to commands that take from them. Commands of a primary or
@@ -15,11 +15,12 @@
 use ds::list::{End, List};
 use keyspace::{InPlace, Type};
 
-use super::Store;
+use super::is_paused;
 use super::limits::{self, Room};
-use super::queues::is_paused;
+use super::observer;
 use crate::change::Change;
 use crate::error::CommandError;
+use crate::store::Store;
 
 /// What a command does with the elements that it takes from a value of a type.
 pub trait Taking {
@@ -28,8 +29,8 @@ pub trait Taking {
     /// Whether limits hold for queues of this type.
     const IS_LIMITED: bool;
 
-    /// The end of the list and the most elements that a client gets, if nothing else has them then. They are
-    /// remembered for `job-recovery`.
+    /// The end of the list and the most elements that a client gets, if nothing else has them then: the observer is
+    /// told.
     #[inline]
     fn leaving(&self) -> Option<(End, usize)> {
         None
@@ -115,9 +116,7 @@ impl<'k> Gate<'k> {
         taking: &mut K,
     ) -> Result<bool, CommandError> {
         let Gate { queue, room } = self;
-        if store.config().recovers {
-            note_pops(store, key, taking.leaving(), room);
-        }
+        observer::popping(store, key, taking.leaving(), room);
         let Some(value) = store.write_as::<K::Value>(key)? else { return Ok(false) };
         if let Some(error) = taking.refusal() {
             return Err(error);
@@ -172,14 +171,4 @@ fn looked_up_room(store: &Store, key: &[u8], is_limited: bool) -> Result<Room, C
 pub fn is_closed(store: &Store, key: &[u8]) -> bool {
     // Of a list whose limit cannot be read, waiting clients are to get the error.
     room(store, key, true).map_or_else(|_| is_paused(store, key), Room::is_none)
-}
-
-/// Called before elements are popped from `key` and leave the store. If it is a queue of Sidekiq's, notes which client
-/// has them.
-#[cold]
-fn note_pops(store: &mut Store, key: &[u8], leaving: Option<(End, usize)>, room: Room) {
-    let Some((end, count)) = leaving.filter(|_| !store.tx.keeps_due) else { return };
-    let (shard, hash) = store.locate(key);
-    let by = (store.client.id, store.tx.steady.cast_unsigned());
-    store.db_mut(shard).note_pops((hash, key), (end, room.fit(count)), by);
 }

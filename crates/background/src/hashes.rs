@@ -66,9 +66,9 @@ impl HashUpkeep {
         (!self.left.is_empty()).then_some(self.due_ns.div_ceil(1_000_000))
     }
 
-    /// Whether there is work to do now.
-    pub fn is_due(&self, now_ns: u64) -> bool {
-        self.due_ns <= now_ns
+    /// Whether there is work to do now (`now_ms`, on the monotonic clock).
+    pub fn is_due(&self, now_ms: u64) -> bool {
+        self.due_ns <= now_ms * 1_000_000
     }
 
     /// Works for a slice. `at_home` returns the home shards, for a new pass.

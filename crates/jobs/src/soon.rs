@@ -1,7 +1,6 @@
 //! The times that a thread knows to be due soon, the earliest first.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use engine::{JobsDue, SOON_MS};
 use keyspace::UnixMs;
@@ -49,10 +48,9 @@ impl<const MAX: usize> Soon<MAX> {
         if self.is_due(now_ms) { self.due.pop_first() } else { None }
     }
 
-    /// How long the thread may sleep; `None`: for ever.
-    pub(crate) fn wait(&self, now_ms: UnixMs) -> Option<Duration> {
-        let next_ms = self.due.first()?.time_ms;
-        Some(Duration::from_millis(next_ms.saturating_sub(now_ms).max(0).cast_unsigned()))
+    /// The earliest time.
+    pub(crate) fn next_ms(&self) -> Option<UnixMs> {
+        Some(self.due.first()?.time_ms)
     }
 
     pub(crate) fn clear(&mut self) {

@@ -534,7 +534,7 @@ fn what_is_due_soon_happens_then() {
     let (mut taken, mut timers) = (Taken { world, is_taken: false }, JobTimers::default());
     timers.look((1000, Whose::Ours), shards.into_iter(), &mut taken);
     assert!(!timers.is_due(1799) && timers.is_due(1800));
-    assert_eq!(timers.wait(1_798_300), Some(Duration::from_micros(1700)), "until the millisecond begins");
+    assert_eq!(timers.wait(|| 1_798_300), Some(Duration::from_micros(1700)), "until the millisecond begins");
     timers.fire(1799, |_| true, &mut taken);
     taken.world.check("LLEN mail", ":3");
     (taken.is_taken, taken.world.0.now) = (true, 1800);
@@ -543,7 +543,7 @@ fn what_is_due_soon_happens_then() {
     (taken.is_taken, taken.world.0.now) = (false, 1801);
     timers.fire(1801, |_| true, &mut taken);
     taken.world.check("LLEN mail", ":4");
-    assert_eq!(timers.wait(1_801_000), None, "y is not due soon");
+    assert_eq!(timers.wait(|| 1_801_000), None, "y is not due soon");
 }
 
 /// Sets a schedule of `q` and returns the reply.

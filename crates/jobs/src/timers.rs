@@ -85,14 +85,13 @@ impl JobTimers {
         self.queues.is_due(now_ms) || self.promotions.soon.is_due(now_ms)
     }
 
-    /// How long the thread may sleep as far as these times are concerned; `None`: for ever. `now_us` is in
+    /// How long the thread may sleep as far as these times are concerned; `None`: for ever. `now_us` tells the
     /// microseconds since 1970, so that the thread wakes at the start of the millisecond in which a time is
-    /// due.
-    pub fn wait(&self, now_us: u64) -> Option<Duration> {
-        let now_ms = (now_us / 1000).cast_signed();
-        let until_due =
-            [self.queues.wait(now_ms), self.promotions.soon.wait(now_ms)].into_iter().flatten().min();
-        until_due.map(|wait| wait.saturating_sub(Duration::from_micros(now_us % 1000)))
+    /// due. It is asked only if there is a time.
+    pub fn wait(&self, now_us: impl FnOnce() -> u64) -> Option<Duration> {
+        let next_ms = [self.queues.next_ms(), self.promotions.soon.next_ms()].into_iter().flatten().min()?;
+        let next_us = next_ms.max(0).cast_unsigned().saturating_mul(1000);
+        Some(Duration::from_micros(next_us.saturating_sub(now_us())))
     }
 
     /// Forgets all times while another server, or none, decides about the jobs. [`Self::look`] finds them

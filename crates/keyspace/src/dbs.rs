@@ -4,6 +4,7 @@
 //! Their sizes are in [`Tallies`], which readers see without holding the shard. A database keeps its tally
 //! when its contents are swapped with those of another.
 
+use std::cell::OnceCell;
 use std::ops::{Index, IndexMut};
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +16,7 @@ use crate::tally::Tally;
 
 /// See the head of this file.
 pub struct Dbs {
-    parts: Box<[OnceLock<Box<Db>>]>,
+    parts: Box<[OnceCell<Box<Db>>]>,
     seed: Arc<Seed>,
     known: Arc<Known>,
     /// Whether clients are served from them, see [`Db::with_queues`].
@@ -38,7 +39,7 @@ impl Dbs {
     /// Creates `count` empty databases; the arguments are those of [`Db::new`] and [`Db::with_queues`].
     pub fn new(count: u32, seed: &Arc<Seed>, known: &Arc<Known>, is_listed: bool) -> Dbs {
         Dbs {
-            parts: (0..count).map(|_| OnceLock::new()).collect(),
+            parts: (0..count).map(|_| OnceCell::new()).collect(),
             seed: Arc::clone(seed),
             known: Arc::clone(known),
             is_listed,
@@ -90,7 +91,7 @@ impl Dbs {
             self.create(number);
         }
         let parts = self.parts.get_disjoint_mut([one, other]).ok();
-        if let Some([Some(one), Some(other)]) = parts.map(|parts| parts.map(OnceLock::get_mut)) {
+        if let Some([Some(one), Some(other)]) = parts.map(|parts| parts.map(OnceCell::get_mut)) {
             one.swap(other);
         }
     }

@@ -23,8 +23,21 @@ enum Source {
 /// Where simulated wall time starts: 2024-01-01.
 const SIMULATED_START_UNIX_MS: u64 = 1_704_067_200_000;
 /// Two clocks are read so close together, and so often again if they are not.
-const READ_APART_MS: u64 = 100;
+const READ_APART_NS: u64 = 100_000_000;
 const READ_AGAIN_MAX: usize = 10;
+
+/// What all clocks show at one moment; each as the method of [`Clock`] of that name returns it.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// See [`Clock::now_ms`].
+    pub now_ms: u64,
+    /// See [`Clock::steady_ms`].
+    pub steady_ms: u64,
+    /// See [`Clock::monotonic_ms`].
+    pub monotonic_ms: u64,
+    /// See [`Clock::ticks`].
+    pub ticks: u64,
+}
 
 impl Clock {
     /// The machine's clock, the same for the whole process. The first call measures the processor's counter
@@ -70,20 +83,24 @@ impl Clock {
         }
     }
 
-    /// [`now_ms`](Self::now_ms) and [`steady_ms`](Self::steady_ms) of the same moment. A thread that is
-    /// interrupted between the two reads them again; otherwise it would look as if the machine's clock had
-    /// been set.
-    pub fn both_ms(&self) -> (i64, i64) {
-        let mut steady_ms = self.steady_ms();
+    /// Reads all clocks at the same moment. A thread that is interrupted meanwhile reads them again; otherwise it
+    /// would look as if the machine's clock had been set.
+    pub fn moment(&self) -> Moment {
+        let mut ticks = self.ticks();
         let mut now_ms = self.now_ms();
         for _ in 0..READ_AGAIN_MAX {
-            let after_ms = self.steady_ms();
-            if after_ms - steady_ms <= READ_APART_MS {
+            let after = self.ticks();
+            if self.ticks_to_ns(ticks, after) <= READ_APART_NS {
                 break;
             }
-            (steady_ms, now_ms) = (after_ms, self.now_ms());
+            (ticks, now_ms) = (after, self.now_ms());
         }
-        (now_ms.cast_signed(), steady_ms.cast_signed())
+        let (start, start_unix_ms) = match &self.0 {
+            Source::Real { start, start_unix_ms, .. } => (*start, *start_unix_ms),
+            Source::Simulated { .. } => (0, SIMULATED_START_UNIX_MS),
+        };
+        let monotonic_ms = self.ticks_to_ns(start, ticks) / 1_000_000;
+        Moment { now_ms, steady_ms: start_unix_ms + monotonic_ms, monotonic_ms, ticks }
     }
 
     /// Microseconds since 1970, as `TIME` reports them.
@@ -144,6 +161,16 @@ impl Clock {
             Source::Real { counter, .. } => counter.delta_as_nanos(start, end),
             Source::Simulated { .. } => end.saturating_sub(start),
         }
+    }
+}
+
+/// The sooner of two times; `None` is never.
+#[inline]
+pub fn sooner<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, None) => one,
+        (None, other) => other,
     }
 }
 

@@ -293,10 +293,10 @@ impl Driver {
     }
 
     /// Frees memory that was not needed since the last call, for calls some seconds apart. Without connections hardly
-    /// any is left.
-    pub fn give_back_unused(&mut self) {
+    /// any is left, except that only an `elastic` thread gives its queues back.
+    pub fn give_back_unused(&mut self, elastic: bool) {
         match self {
-            Driver::Uring(inner) => inner.give_back_unused(),
+            Driver::Uring(inner) => inner.give_back_unused(elastic),
             Driver::Epoll(inner) => inner.give_back_unused(),
             Driver::Sim(inner) => inner.connections().pool.give_back_unused(),
         }

@@ -24,7 +24,7 @@ use crate::event::{ConnId, Event};
 use crate::sending::SEND_CHUNKS_MAX;
 use crate::socket::KernelSocket;
 use crate::turn::{Backend, Flush, Thread};
-use crate::{CloseMode, Config, Error, Listener, sys};
+use crate::{CloseMode, Config, Error, Listener, sooner, sys};
 
 /// Readiness events taken per turn.
 const EVENTS_MAX: usize = 256;
@@ -391,7 +391,7 @@ impl Backend for EpollDriver {
     }
 
     fn next_deadline_ns(&mut self) -> Option<u64> {
-        [self.connections.next_deadline_ns(), self.acceptor.paused_until_ns()].into_iter().flatten().min()
+        sooner(self.connections.next_deadline_ns(), self.acceptor.paused_until_ns())
     }
 
     fn collect(&mut self, wait: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {

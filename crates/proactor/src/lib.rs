@@ -41,7 +41,7 @@ mod uring;
 mod waker;
 
 pub use affinity::{CpuSet, allowed_cpus, cpu_quota};
-pub use clock::Clock;
+pub use clock::{Clock, Moment, sooner};
 pub use codec::{Codec, HANDSHAKE_BYTES_MAX, Heard, PLAIN_BYTES_MAX};
 pub use connection::{Io, Sent, Usage};
 pub use dialer::Dialer;

@@ -24,7 +24,7 @@ use std::time::Duration;
 use crate::connections::Connections;
 use crate::event::Event;
 use crate::idle::IdlePolicy;
-use crate::{Clock, Error, Waker, sys};
+use crate::{Clock, Error, Waker, sooner, sys};
 
 /// The parts of one thread other than its connections.
 #[derive(Debug)]
@@ -179,7 +179,7 @@ fn sleep<B: Backend>(
     let mut now_ns = start_ns;
     let outcome = loop {
         // Computed again each time, because accepting may just have been paused.
-        let deadline_ns = [deadline_ns, backend.next_deadline_ns()].into_iter().flatten().min();
+        let deadline_ns = sooner(deadline_ns, backend.next_deadline_ns());
         let wait = deadline_ns.map(|deadline_ns| Duration::from_nanos(deadline_ns.saturating_sub(now_ns)));
         let outcome = backend.collect(wait, events);
         let has_news = has_news(backend);

@@ -22,7 +22,7 @@ use clients::session::{Aside, Pausing, Session, Watching};
 use clients::{Dealer, GivingWay, Moves, Watchlist, Workload};
 use engine::Tx;
 use observe::{Accounting, Monitors};
-use proactor::{CloseMode, ConnId, Driver, Event};
+use proactor::{CloseMode, ConnId, Driver, Event, sooner};
 use replication::{Follower, Replicas};
 use scripting::States;
 use shard::{Hold, ShardId};
@@ -323,7 +323,7 @@ impl Thread {
         // they were made.
         self.host.driver.losers().into_iter().for_each(|conn| self.close(conn, CloseMode::Now));
         let of_link = self.host.follower.awaited_slice();
-        let awaited = [self.host.syncing.first(), of_link].into_iter().flatten().min();
+        let awaited = sooner(self.host.syncing.first(), of_link);
         if !self.host.shared.journal.release(self.host.id, &mut self.host.driver, awaited) {
             return Some(Duration::ZERO);
         }
@@ -343,8 +343,7 @@ impl Thread {
         let held = held_for_replicas(&mut self.host);
         let of_acks = self.host.syncing.wait(self.host.shared, thread, held);
         let now_ns = self.host.driver.clock().monotonic_ns();
-        let wall_us = self.host.driver.clock().now_us();
-        let of_jobs = self.host.jobs.wait(wall_us);
+        let of_jobs = self.host.jobs.wait(|| self.host.driver.clock().now_us());
         let due_ms = [
             self.host.timers.next_ms(),
             self.host.pausing.end_ms(),
@@ -353,10 +352,10 @@ impl Thread {
             self.host.hashes.next_ms(),
             self.host.follower.says_ms(),
         ];
-        let due_ms = due_ms.into_iter().flatten().min();
+        let due_ms = due_ms.into_iter().fold(None, sooner);
         let until_due = due_ms
             .map(|due_ms| Duration::from_nanos(due_ms.saturating_mul(1_000_000).saturating_sub(now_ns)));
-        [timeout, until_due, of_jobs, of_replicas, of_acks].into_iter().flatten().min()
+        [until_due, of_jobs, of_replicas, of_acks].into_iter().fold(timeout, sooner)
     }
 
     /// Reads the clock and the settings. Later commands run at this time and with these settings.
@@ -376,22 +375,27 @@ impl Thread {
 }
 
 fn read_clock(thread: &mut Thread) {
-    let clock = thread.host.driver.clock();
-    (thread.tx.now, thread.tx.steady) = clock.both_ms();
-    (thread.host.now_ms, thread.host.read_ticks) = (clock.monotonic_ms(), clock.ticks());
+    let moment = thread.host.driver.clock().moment();
+    (thread.tx.now, thread.tx.steady) = (moment.now_ms.cast_signed(), moment.steady_ms.cast_signed());
+    (thread.host.now_ms, thread.host.read_ticks) = (moment.monotonic_ms, moment.ticks);
 }
 
 /// Completes a command: serves the waiters of its keys, by the current time.
-#[inline]
+#[inline(always)]
 pub(crate) fn finish(thread: &mut Thread) {
     if thread.tx.has_ready {
-        let ticks = thread.host.driver.clock().ticks();
-        keep_time(thread, ticks);
+        keep_time_for_waiters(thread);
     }
     thread.tx.finish(&mut thread.host);
     if thread.host.way.end() {
         come_back(&mut thread.host);
     }
+}
+
+#[cold]
+fn keep_time_for_waiters(thread: &mut Thread) {
+    let ticks = thread.host.driver.clock().ticks();
+    keep_time(thread, ticks);
 }
 
 /// Begins a command at `ticks`.

@@ -48,6 +48,9 @@ const PATIENT_SPINS_MAX: u32 = if cfg!(loom) { 2 } else { 100 * SPINS_MAX };
 /// Failed attempts of a transaction on several shards after which it asks for the token.
 pub const PATIENCE_AFTER: u32 = 8;
 
+/// No shard: there are fewer ([`Placement`](crate::placement::Placement) counts them in a `u16`, and one is roaming).
+const NONE: ShardId = ShardId(u16::MAX);
+
 /// The right to wait longer for a shard while holding others. There is one for all threads.
 #[derive(Debug)]
 pub struct Patience(AtomicBool);
@@ -74,10 +77,12 @@ impl Patience {
 /// because their backlog is not done.
 pub struct Hold<'s, T, W> {
     shards: &'s Shards<T, W>,
-    entered: SmallVec<[ShardId; 8]>,
-    /// The entered shard that is checked first.
-    focus: Option<ShardId>,
-    kept: SmallVec<[ShardId; 4]>,
+    entered: Vec<ShardId>,
+    /// The entered shard that is checked first, or [`NONE`].
+    focus: ShardId,
+    /// The data of the shard in focus; null if nobody has used them.
+    focused: *mut Shard<W>,
+    kept: Vec<ShardId>,
     /// Whether a change in held shards was recorded, and the record is not published yet.
     has_unpublished: bool,
 }
@@ -91,7 +96,14 @@ pub struct Lent(SmallVec<[ShardId; 8]>);
 impl<'s, T, W> Hold<'s, T, W> {
     /// A hold without shards.
     pub fn new(shards: &'s Shards<T, W>) -> Self {
-        Hold { shards, entered: SmallVec::new(), focus: None, kept: SmallVec::new(), has_unpublished: false }
+        Hold {
+            shards,
+            entered: Vec::new(),
+            focus: NONE,
+            focused: std::ptr::null_mut(),
+            kept: Vec::new(),
+            has_unpublished: false,
+        }
     }
 
     /// All shards, held or not.
@@ -130,17 +142,32 @@ impl<'s, T, W> Hold<'s, T, W> {
     /// Whether the running transaction entered `id`.
     #[inline]
     pub fn has(&self, id: ShardId) -> bool {
-        self.focus == Some(id) || self.entered.binary_search(&id).is_ok()
+        self.focus == id || self.entered.binary_search(&id).is_ok()
     }
 
     /// Whether the running transaction entered `id`, for a shard that will be asked for repeatedly: makes it the focus.
     #[inline]
     pub fn focus(&mut self, id: ShardId) -> bool {
-        let has = self.has(id);
+        if self.focus == id {
+            return true;
+        }
+        let has = self.entered.binary_search(&id).is_ok();
         if has {
-            self.focus = Some(id);
+            self.look_at(id);
         }
         has
+    }
+
+    /// Makes `id`, which is entered, the focus.
+    #[inline]
+    fn look_at(&mut self, id: ShardId) {
+        (self.focus, self.focused) = (id, self.shards.used_ptr(id));
+    }
+
+    /// Nothing is in focus: what was may be left.
+    #[inline]
+    fn look_away(&mut self) {
+        self.focus = NONE;
     }
 
     /// Enters `id` if it is free, kept or entered already.
@@ -203,7 +230,7 @@ impl<'s, T, W> Hold<'s, T, W> {
 
     #[inline]
     fn add(&mut self, id: ShardId) {
-        self.focus = Some(id);
+        self.look_at(id);
         match self.entered.last() {
             None => self.entered.push(id),
             Some(last) if *last < id => self.entered.push(id),
@@ -218,17 +245,27 @@ impl<'s, T, W> Hold<'s, T, W> {
     /// The data of `id`, which the running transaction must have entered.
     #[inline]
     pub fn shard(&self, id: ShardId) -> &Shard<W> {
-        assert!(self.has(id), "shard {id:?} was not entered: the command's key specs are wrong");
+        let is_in_focus = self.focus == id && !self.focused.is_null();
+        let shard = if is_in_focus { self.focused } else { self.entered_ptr(id) };
         // SAFETY: this thread holds the baton, and `&self` keeps `shard_mut` away.
-        unsafe { &*self.shards.shard_ptr(id) }
+        unsafe { &*shard }
     }
 
     /// The data of `id`, to be changed; the running transaction must have entered it.
     #[inline]
     pub fn shard_mut(&mut self, id: ShardId) -> &mut Shard<W> {
-        assert!(self.has(id), "shard {id:?} was not entered: the command's key specs are wrong");
+        if self.focus != id || self.focused.is_null() {
+            (self.focus, self.focused) = (id, self.entered_ptr(id));
+        }
         // SAFETY: this thread holds the baton, and `&mut self` is the only way to the data.
-        unsafe { &mut *self.shards.shard_ptr(id) }
+        unsafe { &mut *self.focused }
+    }
+
+    /// The data of `id`, which the running transaction must have entered. Never null.
+    #[inline(never)]
+    fn entered_ptr(&self, id: ShardId) -> *mut Shard<W> {
+        assert!(self.has(id), "shard {id:?} was not entered: the command's key specs are wrong");
+        self.shards.shard_ptr(id)
     }
 
     /// Changes the tracked prefixes, which all shards share. All shards must be entered.
@@ -385,7 +422,7 @@ impl<'s, T, W> Hold<'s, T, W> {
     pub fn keep(&mut self, id: ShardId) {
         assert!(self.has(id) || self.kept.contains(&id), "only a held shard can be kept");
         self.check_published();
-        self.focus = None;
+        self.look_away();
         self.entered.retain(|entered| *entered != id);
         if !self.kept.contains(&id) {
             self.kept.push(id);
@@ -394,7 +431,7 @@ impl<'s, T, W> Hold<'s, T, W> {
 
     #[inline]
     fn forget(&mut self, id: ShardId) {
-        self.focus = None;
+        self.look_away();
         match self.entered.as_slice() {
             [.., last] if *last == id => _ = self.entered.pop(),
             _ => self.entered.retain(|entered| *entered != id),

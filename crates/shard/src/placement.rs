@@ -48,6 +48,7 @@ impl Placement {
     /// Places keys on `shard_count` shards (at least 1), optionally dealing out keys under `round_robin_prefix`.
     pub fn new(seed: Seed, shard_count: u16, round_robin_prefix: Option<&[u8]>) -> Self {
         assert!(shard_count > 0, "a store has at least one shard");
+        assert!(shard_count < u16::MAX - 1, "the roaming shard and no shard have numbers, too");
         let round_robin = round_robin_prefix.filter(|prefix| !prefix.is_empty()).map(|prefix| {
             Arc::new(RoundRobin {
                 prefix: prefix.into(),

@@ -253,8 +253,8 @@ pub(super) fn expire_to_write(store: &mut Store<'_, '_>, id: ShardId, hash: u64,
 /// loads and no call.
 #[inline(always)]
 fn has_volatile(store: &Store<'_, '_>, id: ShardId) -> bool {
-    let data = &store.tx.hold.shard(id).dbs[store.client.db as usize];
-    data.volatile_len() > 0 || data.has_volatile_fields()
+    let data = store.tx.hold.shard(id).dbs.used(store.client.db as usize);
+    data.is_some_and(|data| data.volatile_len() > 0 || data.has_volatile_fields())
 }
 
 fn meet(store: &mut Store<'_, '_>, id: ShardId, hash: u64, key: &[u8], writes: bool) -> bool {

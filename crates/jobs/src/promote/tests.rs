@@ -127,13 +127,13 @@ fn what_is_due_soon_moves_then() {
     let shards: Vec<ShardId> = world.0.with_store(client, |store| store.tx.hold.shards().ids().collect());
     let (mut taken, mut promotions) = (Taken { world, is_taken: true }, JobTimers::default());
     promotions.look((start, Whose::Ours), shards.iter().copied(), &mut taken);
-    assert_eq!(promotions.wait(start.cast_unsigned() * 1000), None, "they were taken");
+    assert_eq!(promotions.wait(|| start.cast_unsigned() * 1000), None, "they were taken");
     taken.is_taken = false;
     promotions.look((start, Whose::Ours), shards.into_iter(), &mut taken);
     taken.is_taken = true;
     promotions.fire(start, |_| true, &mut taken);
     assert_eq!(
-        promotions.wait(start.cast_unsigned() * 1000),
+        promotions.wait(|| start.cast_unsigned() * 1000),
         Some(Duration::from_millis(1)),
         "they are tried again"
     );
@@ -141,11 +141,11 @@ fn what_is_due_soon_moves_then() {
     promotions.fire(start + 1, |_| true, &mut taken);
     taken.world.check("LLEN queue:mail", ":102");
     taken.world.check("ZCARD retry", ":1");
-    assert_eq!(promotions.wait((start + 1).cast_unsigned() * 1000), Some(Duration::from_millis(699)));
+    assert_eq!(promotions.wait(|| (start + 1).cast_unsigned() * 1000), Some(Duration::from_millis(699)));
     taken.world.0.now = start + 700;
     promotions.fire(start + 700, |_| true, &mut taken);
     taken.world.check("LLEN queue:mail", ":103");
-    assert_eq!(promotions.wait((start + 700).cast_unsigned() * 1000), None);
+    assert_eq!(promotions.wait(|| (start + 700).cast_unsigned() * 1000), None);
 }
 
 #[test]

@@ -75,6 +75,11 @@ impl BufferRing {
         }
     }
 
+    /// Whether the kernel was given buffers.
+    pub(super) fn has_begun(&self) -> bool {
+        self.wanted > 0
+    }
+
     /// The kernel has run out of buffers: there will be twice as many.
     #[cold]
     pub(super) fn grow(&mut self) {

@@ -37,7 +37,7 @@ use crate::connections::{Connections, Limits};
 use crate::event::{ConnId, Event};
 use crate::socket::KernelSocket;
 use crate::turn::{Backend, Flush, Thread};
-use crate::{CloseMode, Config, Error, Listener, sys};
+use crate::{CloseMode, Config, Error, Listener, sooner, sys};
 use buffers::BufferRing;
 use message::Message;
 use ring::{Completion, FULL, OpKind, Ring, SMALL, Sizes, Tag, ToSend};
@@ -146,14 +146,16 @@ impl UringDriver {
         }
     }
 
-    /// Frees memory that was not needed since the last call: for calls some seconds apart.
-    pub(crate) fn give_back_unused(&mut self) {
+    /// Frees memory that was not needed since the last call: for calls some seconds apart. Without connections, all
+    /// buffers go, and the large queues of an `elastic` thread; another one has a connection again soon.
+    pub(crate) fn give_back_unused(&mut self, elastic: bool) {
         self.buffers.give_back_unused();
         self.connections.pool.give_back_unused();
         let has_connections = self.connections.has_some();
-        if self.is_awake && !has_connections && self.acceptor.numbers().next().is_none() {
+        if self.buffers.has_begun() && !has_connections && self.acceptor.numbers().next().is_none() {
             self.completions = Vec::new();
-            self.resize(SMALL);
+            // The kernel gives buffers back only with the queues they were registered for.
+            self.resize(if elastic { SMALL } else { FULL });
         }
     }
 
@@ -492,7 +494,7 @@ impl Backend for UringDriver {
     }
 
     fn next_deadline_ns(&mut self) -> Option<u64> {
-        [self.connections.next_deadline_ns(), self.acceptor.paused_until_ns()].into_iter().flatten().min()
+        sooner(self.connections.next_deadline_ns(), self.acceptor.paused_until_ns())
     }
 
     fn collect(&mut self, wait: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {

@@ -9,7 +9,7 @@
 
 use engine::Tx;
 use engine::mutant::{self, Mutant};
-use proactor::Driver;
+use proactor::{Driver, sooner};
 use resp::{Mark, Output};
 
 use crate::log::journal::Journal;
@@ -47,7 +47,7 @@ impl Journal {
                 || self.holds_for_disk() && *held > self.progress.durable()
         };
         let held = driver.held_for().filter(waits_for_disk);
-        match [held, awaited].into_iter().flatten().min() {
+        match sooner(held, awaited) {
             Some(slice) => self.progress.awaits(usize::from(thread), slice),
             None => true,
         }

@@ -124,7 +124,8 @@ impl Thread {
             heap::keep_at_most((limit > 0).then_some(limit / KEPT_PART));
         }
         if self.host.cron.purge(now_ms, is_first) {
-            self.host.driver.give_back_unused();
+            let elastic = balancing::is_elastic(&self.host);
+            self.host.driver.give_back_unused(elastic);
             self.tx.record.give_back_unused();
         }
         let shared = self.host.shared;
@@ -240,8 +241,7 @@ impl Thread {
 fn compress_hashes(thread: &mut Thread) {
     let host = &mut thread.host;
     let (shared, id) = (host.shared, host.id);
-    let clock = host.driver.clock().clone();
-    if !host.hashes.is_due(clock.monotonic_ns()) {
+    if !host.hashes.is_due(host.now_ms) {
         return;
     }
     let chance = shared.is_simulated().then(|| {
@@ -250,7 +250,7 @@ fn compress_hashes(thread: &mut Thread) {
     });
     let how = thread.tx.config.hash_compression;
     let around = hashes::Surroundings {
-        clock,
+        clock: host.driver.clock().clone(),
         is_on: how.bytes_min > 0,
         idle_seconds: how.idle_seconds.into(),
         is_busy: host.is_busy,

@@ -30,10 +30,10 @@ const FIRST_KEY_INDEX: usize = 3;
 /// Whether a connection's input is read ahead.
 #[derive(Clone, Copy)]
 enum Ahead {
-    /// It may be worth it.
+    /// It may be worth it: no command has shown how many keys there are.
     Perhaps,
     Yes,
-    /// No window could be formed.
+    /// There are few keys, or no window could be formed.
     No,
 }
 
@@ -177,10 +177,8 @@ impl Thread {
                     Some(bytes) => bytes,
                     None => return consumed,
                 };
-                if let Ahead::Perhaps = ahead
-                    && self.has_many_keys()
-                {
-                    ahead = Ahead::Yes;
+                if let Ahead::Perhaps = ahead {
+                    ahead = self.looks_ahead();
                 }
             }
             consumed += bytes;
@@ -228,12 +226,14 @@ impl Thread {
 
     /// Whether reading ahead is worth it, judged by the shard of the last command.
     #[inline]
-    fn has_many_keys(&mut self) -> bool {
-        let db = self.host.session().client.db;
-        let [id] = *self.tx.hold.entered() else { return false };
-        self.host.shared.entry_mode == EntryMode::Roam
-            && self.tx.hold.shard(id).dbs[db as usize].len() >= self.host.shared.machine.tuning.keys_min
-            && self.runs_plainly()
+    fn looks_ahead(&mut self) -> Ahead {
+        let [id] = *self.tx.hold.entered() else { return Ahead::Perhaps };
+        let db = self.tx.hold.shard(id).dbs.used(self.host.session().client.db as usize);
+        let has_many_keys = db.is_some_and(|db| db.len() >= self.host.shared.machine.tuning.keys_min);
+        if has_many_keys && self.host.shared.entry_mode == EntryMode::Roam && self.runs_plainly() {
+            return Ahead::Yes;
+        }
+        Ahead::No
     }
 
     /// Runs requests at the front of `input` in a window. Returns their length in bytes. 0: they form no window,

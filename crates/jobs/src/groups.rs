@@ -22,9 +22,10 @@
 
 use crate::queues::{GROUPED, popping_end};
 use ds::hash::Hash;
-use ds::list::{End, List};
+use ds::list::End;
 use ds::zset::ZSet;
 use engine::{Change, Class, CommandError, Gate, Limit, Store, got_room, peek_into, take_from};
+use keyspace::List;
 use keyspace::queue::{GROUPS, GROUPS_FULL, TURN};
 
 use crate::job::{Jobs, wrong_type};

@@ -5,13 +5,14 @@ use std::borrow::Cow;
 
 use crate::queues::{coming_end, own_id, popping_end};
 use ds::hash::{CollectionLimits, Hash};
-use ds::list::{End, List};
+use ds::list::End;
 use ds::num::ScoreBound;
 use ds::zset::ZSet;
 use engine::{
     Change, Class, CommandError, JobsDue, JobsNews, Post, SOON_MS, Store, know_jobs, note_put_back,
     peek_into, push_command, push_event, upsert_in_place,
 };
+use keyspace::List;
 use keyspace::{JobSettings, Kind, Str};
 
 use crate::leasing::Next;

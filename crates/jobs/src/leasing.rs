@@ -1,9 +1,10 @@
 //! What JOB.TAKE does with an element that it takes: it identifies the job, and drops it if it comes too late.
 
 use crate::queues::popping_end;
-use ds::list::{End, List};
-use ds::queue::take;
+use ds::list::End;
 use engine::{Change, Class, CommandError, Removed, Room, Store, Taking, know_jobs, pop_command, pop_event};
+use keyspace::List;
+use keyspace::queue::take;
 
 use crate::groups::Turn;
 use crate::job::Jobs;

@@ -47,8 +47,7 @@
 //! threads (`keyspace/queue/promotions.rs`).
 //!
 //! Not here: how takes are held back and counted (`engine/store/queues/taking.rs`,
-//! `engine/store/queues/limits.rs`), and what a list reports while it is a queue (`ds/queue`,
-//! `keyspace/queue`).
+//! `engine/store/queues/limits.rs`), and what a list reports while it is a queue (`keyspace/queue`).
 
 #![forbid(unsafe_code)]
 

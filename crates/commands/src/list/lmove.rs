@@ -2,7 +2,8 @@
 //! and BRPOPLPUSH wait for an element. A move loses nothing if its client is gone, so nothing
 //! has to be put back.
 
-use ds::list::{End, List};
+use ds::list::End;
+
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
@@ -11,6 +12,7 @@ use engine::{
     pop_event, push_event, take_from, token,
 };
 use keyspace::Kind;
+use keyspace::List;
 use smallvec::SmallVec;
 
 use super::parse_end;

@@ -7,8 +7,8 @@
 //! Sorted sets are popped in the same way (`zset/pop.rs`, `zset/blocking.rs`). Both share [`Pop`] and the
 //! functions below it.
 
-use ds::list::{Element, End, List};
-use ds::queue::pop_several_with;
+use ds::list::{Element, End};
+
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
@@ -18,6 +18,8 @@ use engine::{
     take_from, token,
 };
 use keyspace::Kind;
+use keyspace::List;
+use keyspace::queue::pop_several_with;
 use resp::Reply;
 use smallvec::SmallVec;
 

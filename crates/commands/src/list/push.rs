@@ -1,12 +1,14 @@
 //! LPUSH and RPUSH, and LPUSHX and RPUSHX, which push only to lists that exist.
 
-use ds::list::{End, List, ListLimits};
+use ds::list::{End, ListLimits};
+
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
     Acl, Change, Class, CommandResult, Ctx, Entry, Group, Host, KeySpec, Run, Shape, key, note_deep_list,
     note_pushed, push_event, string,
 };
+use keyspace::List;
 
 pub(super) const LPUSH: Entry = Entry {
     name: "lpush",

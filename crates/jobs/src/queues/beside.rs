@@ -1,6 +1,6 @@
 //! Finds the keys that belong to one queue: its waiting, active, delayed and failed jobs.
 
-use ds::queue::Figures;
+use keyspace::queue::Figures;
 use keyspace::queue::{ACTIVE, CRON, Class, DEAD, DELAYED, Row, System, queue_beside};
 
 /// Whether `other` has jobs of the same queue as `row`, in another state.
@@ -60,7 +60,7 @@ fn stem(row: &Row) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use ds::Kind;
-    use ds::queue::Figures;
+    use keyspace::queue::Figures;
     use keyspace::queue::Patterns;
 
     use super::*;

@@ -6,10 +6,10 @@
 
 use ds::hash::Hash;
 use ds::num::parse_i64;
-use ds::queue::{JobCounts, JobFigure};
 use ds::zset::ZSet;
 use engine::{CommandError, Limit, Store, beside, peek_into};
 use keyspace::queue::{ACTIVE, CRON, DEAD, DELAYED, GROUPS, GROUPS_FULL, JOBS, TURN};
+use keyspace::queue::{JobCounts, JobFigure};
 
 /// The field of the turn hash with the number of jobs that wait in groups.
 pub const GROUPED: &[u8] = b"waiting";

@@ -1,9 +1,10 @@
 //! Finds the end of a queue from which workers take.
 
 use ds::Kind;
-use ds::list::{End, List};
-use ds::queue::Shown;
+use ds::list::End;
 use engine::Store;
+use keyspace::List;
+use keyspace::queue::Shown;
 
 /// The end of the list at `key` from which elements are taken, as shown by pops, or else by the workers of
 /// its job system, or else by pushes. The tail if nothing shows it.
@@ -34,7 +35,7 @@ pub fn coming_end(store: &Store, key: &[u8]) -> End {
 /// The observed use of the list at `key`, which is not known to be a queue. If it shows no end, that of the
 /// list that was there until it became empty.
 fn shown(store: &Store, key: &[u8]) -> Shown {
-    let list = store.peek_as::<List>(key).ok().flatten().map(|list| list.shown);
+    let list = store.peek_as::<List>(key).ok().flatten().map(|list| list.shown());
     let (id, hash) = store.locate(key);
     let before = || store.db(id).queues().shown_before(hash);
     list.filter(|shown| shown.taken_at().is_some()).unwrap_or_else(before)

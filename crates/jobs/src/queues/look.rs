@@ -7,10 +7,10 @@
 
 use std::collections::VecDeque;
 
-use ds::queue::{Figures, JobCounts};
 use ds::set::Set;
 use engine::{Client, Store, Tx};
 use keyspace::UnixMs;
+use keyspace::queue::{Figures, JobCounts};
 use keyspace::queue::{Known, Now};
 use resp::Proto;
 use shard::ShardId;

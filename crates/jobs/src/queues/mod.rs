@@ -46,7 +46,7 @@ pub use crate::queues::look::QueueUpkeep;
 pub use crate::queues::member::{in_seconds, stamped};
 pub use crate::queues::promotion::Promotion;
 pub use crate::queues::slices::Progress;
-pub use ds::queue::{JobCounts, JobFigure, WAIT_BOUNDS_MS};
+pub use keyspace::queue::{JobCounts, JobFigure, WAIT_BOUNDS_MS};
 pub use keyspace::queue::{RecoveryFigures, Row, SHOWN_NAME_BYTES_MAX, State, System, Waits, rows};
 
 use engine::{Command, CommandId, HostFn, Keys};

@@ -11,14 +11,16 @@
 //! the given one, which may be a different one. So the elements to be removed are first marked (`LSET` with a
 //! text that no client has sent), and then removed by that mark. Elements at the end of the list are popped.
 
-use ds::list::{End, List, Stretch};
-use ds::queue::take;
+use ds::list::{End, Stretch};
+
 use ds::zset::{ZSet, ZSetRef};
 use engine::{
     Change, Class, CommandError, CommandResult, Keys, Store, end_word, pop_command, pop_event, push_command,
     push_event,
 };
 use keyspace::Kind;
+use keyspace::List;
+use keyspace::queue::take;
 use shard::ShardId;
 
 use crate::queues::Ctx;

@@ -12,9 +12,10 @@ use std::sync::atomic::Ordering;
 
 use crate::queues::own_id;
 use background::Visits;
-use ds::list::{End, List};
+use ds::list::End;
 use ds::set::Set;
 use engine::{Change, Class, Store, Tx, note_put_back};
+use keyspace::List;
 use shard::ShardId;
 
 use super::search::{Found, Job};

@@ -2,8 +2,10 @@
 //! empty key. Which commands these are is found by running all that there are: one takes if its reply has an element
 //! that is no longer where it was.
 
-use ds::list::{End, List};
+use ds::list::End;
+
 use engine::{ArgKind, Change, Class, Command};
+use keyspace::List;
 
 use super::*;
 

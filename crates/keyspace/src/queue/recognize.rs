@@ -169,7 +169,7 @@ impl Class {
     /// A queue whose name no pattern matches, and whose jobs are leased.
     pub(super) const JOBS: Class = Class { system: System::Jobs, state: State::Waiting, scores: Scores::Ms };
 
-    /// Encodes the class as the number stored in [`ds::queue::Figures`].
+    /// Encodes the class as the number stored in [`Figures`](super::Figures).
     pub fn number(self) -> u16 {
         (self.system as u16) << 8 | (self.state as u16) << 4 | self.scores as u16
     }

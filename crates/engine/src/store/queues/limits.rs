@@ -23,10 +23,10 @@
 use std::str::from_utf8;
 
 use ds::hash::Hash;
-use ds::list::List;
 use ds::num::ScoreBound;
 use ds::zset::{ZSet, ZSetRef};
 use keyspace::Class;
+use keyspace::List;
 use keyspace::queue::{LIMIT, RATE};
 use shard::Placement;
 

@@ -12,7 +12,9 @@
 //! Not here: commands that an operator uses on a queue (QUEUE REMOVE, QUEUE MOVE, LREM, LTRIM). They heed neither
 //! pauses nor limits.
 
-use ds::list::{End, List};
+use ds::list::End;
+
+use keyspace::List;
 use keyspace::{InPlace, Type};
 
 use super::is_paused;

@@ -8,7 +8,8 @@
 //! A sorted set is searched from the lowest score. The cursor is a score, and the number of its members that
 //! were read.
 
-use ds::list::{End, List};
+use ds::list::End;
+
 use ds::zset::{ScoreBound, ZSetRef};
 use engine::Flag::*;
 use engine::KeyFlag::*;
@@ -16,6 +17,7 @@ use engine::{
     Acl, CommandError, CommandResult, Group, KeySpec, Shape, integer, key, keyword_is, oneof, parse_cursor,
     parse_f64, string,
 };
+use keyspace::List;
 use keyspace::ValueRef;
 
 use super::{COUNT_DEFAULT, FOUND, parse_count, reply_found, wrong_type};

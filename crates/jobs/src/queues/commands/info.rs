@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use ds::list::List;
-use ds::queue::{Book, PERIODS_S, Quantiles, WAIT_BOUNDS_MS, Waits};
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{Acl, CommandError, CommandResult, Group, KeySpec, Shape, key};
+use keyspace::List;
 use keyspace::ValueRef;
+use keyspace::queue::{Book, PERIODS_S, Quantiles, WAIT_BOUNDS_MS, WaitTimes};
 use keyspace::queue::{Row, rows_of};
 
 use super::list::{field_count, tell};
@@ -55,7 +55,7 @@ fn info(ctx: &mut Ctx) -> CommandResult {
         _ => None,
     };
     let waits = of_list.or_else(|| queues.idle_book(hash, key)).and_then(Book::waits);
-    let unsettled = waits.map_or((0, 0), Waits::unsettled);
+    let unsettled = waits.map_or((0, 0), WaitTimes::unsettled);
     let quantiles = PERIODS_S.map(|period_s| waits?.quantiles(now_ms, period_s));
     let waiting: Vec<u64> =
         ctx.store.tx.hold.shard(id).waiters.of(db, key).map(|waiter| waiter.wait.client.id).collect();

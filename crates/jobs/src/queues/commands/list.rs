@@ -1,9 +1,9 @@
 //! QUEUE LIST: lists all queues of a database, without entering a shard.
 
 use ds::glob;
-use ds::queue::Figures;
 use engine::Flag::*;
 use engine::{Acl, CommandError, CommandResult, Group, Shape, keyword_is, string};
+use keyspace::queue::Figures;
 use keyspace::queue::{Class, Row, rows_of};
 use resp::Reply;
 

@@ -1,7 +1,7 @@
 //! The jobs of a queue that are not in its list: numbers that the holder of the shard counts and any thread
 //! may read.
 
-use crate::figure::Figure;
+use ds::figure::Figure;
 
 /// A number that is counted. If it is a limit or a time, 0 means that there is no such limit or time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

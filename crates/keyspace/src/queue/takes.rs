@@ -3,17 +3,18 @@
 //! Each pop of a list that is a queue is one ([`Figures::taken_at`](super::Figures::taken_at)). Here what is known of that end is put
 //! back after them.
 
-use super::Book;
+use super::list::List;
+use super::seen::Book;
 use super::taken_at::TakenAt;
-use crate::list::{End, List};
+use ds::list::End;
 
 /// Removes and returns the element at the end from which this queue's elements are taken. That is no sign of which end it is,
 /// unless nobody has popped yet.
 pub fn take(list: &mut List, end: End) -> Option<Vec<u8>> {
-    let (known, shown) = (known(list), list.shown);
+    let (known, shown) = (known(list), list.shown());
     let element = list.pop(end);
     put_back(list, known.map(|known| known.after_take(end)));
-    list.shown = shown;
+    list.set_shown(shown);
     element
 }
 
@@ -59,7 +60,7 @@ mod tests {
         let (mut list, mut seen) = (List::new(), Seen::default());
         let figures = Arc::new(Figures::new(b"queue:a", 1, 0, 0));
         seen.open(Book::new(Arc::clone(&figures)), 0, Shown::default());
-        list.extras_mut().set(Some(seen));
+        list.set_seen(Some(seen));
         (0..100).for_each(|_| list.push(End::Head, b"job"));
         list.pop(end);
         (list, figures)

@@ -19,7 +19,7 @@ const SPANS_S: [u64; 3] = [10, 60, 600];
 
 /// Waiting times of the last hour.
 #[derive(Debug, Default)]
-pub struct Waits {
+pub struct WaitTimes {
     slots: VecDeque<Slot>,
     /// Elements that are in no slot yet.
     run: Run,
@@ -77,7 +77,7 @@ fn middle_of(class: u16) -> u64 {
     (1 << octave) + (above & ((1 << SUB_BITS) - 1)) * step + step / 2
 }
 
-impl Waits {
+impl WaitTimes {
     /// Counts an element taken before [`slot_end_ms`](Self::slot_end_ms) if it had waited as long as the last one.
     /// Returns whether it had; if not, it must be [recorded](Self::record).
     #[inline]
@@ -220,8 +220,8 @@ mod tests {
 
     #[test]
     fn each_period_is_told_apart() {
-        let (mut waits, mut counted) = (Waits::default(), 0);
-        let mut record = |waits: &mut Waits, now_ms, wait_ms| {
+        let (mut waits, mut counted) = (WaitTimes::default(), 0);
+        let mut record = |waits: &mut WaitTimes, now_ms, wait_ms| {
             waits.record(now_ms, wait_ms, |count, _| counted += count);
         };
         assert_eq!(waits.quantiles(0, 60), None);

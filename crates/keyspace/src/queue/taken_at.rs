@@ -12,7 +12,7 @@
 //! | takes with leases | counts | counts |
 //! | pops | counts | |
 
-use crate::list::End;
+use ds::list::End;
 
 /// This many pops at the other end in a row, or pushes at this one, show that elements are taken there from
 /// now on.
@@ -142,6 +142,18 @@ impl Shown {
 
     /// The state of a list that was popped at the head.
     pub const POPPED_AT_HEAD: Shown = Shown(2);
+
+    /// The state that a list's mark is.
+    #[inline]
+    pub(super) fn from_mark(mark: u8) -> Shown {
+        Shown(mark)
+    }
+
+    /// The mark of the list.
+    #[inline]
+    pub(super) fn mark(self) -> u8 {
+        self.0
+    }
 
     /// Notes a pop.
     #[inline]

@@ -2,31 +2,22 @@
 //!
 //! ```text
 //!   list ── Seen ─┬─ Arrivals            when its elements came: goes wherever the list goes
-//!                 └─ Book ─┬─ Waits      how long those waited that were taken
+//!                 └─ Book ─┬─ WaitTimes  how long those waited that were taken
 //!                          └─ Figures    shared: read without holding the shard
 //! ```
 //!
 //! The list reports all arriving and leaving elements to its [`Seen`], so no command has to. The [`Book`] belongs to
 //! the queue, not to the list: it remains when the list goes ([`Seen::close`]).
 
-mod arrivals;
-mod figures;
-mod jobs;
-mod taken_at;
-mod takes;
-mod waits;
-
 use std::sync::Arc;
 
-pub use arrivals::{Arrivals, EXACT, PRECISION};
-pub use figures::{Activity, FOLD_MS, Figures, RATE_SPANS_S, Rates, WAIT_BOUNDS_MS};
-pub use jobs::{JobCounts, JobFigure};
-pub use taken_at::Shown;
-pub use takes::{pop_several_with, take};
-pub use waits::{PERIODS_S, Quantiles, Waits};
+use ds::list::End;
+use ds::mover::{Mover, move_box};
 
-use crate::list::End;
-use crate::mover::{Mover, move_box};
+use super::arrivals::Arrivals;
+use super::figures::{FOLD_MS, Figures};
+use super::taken_at::Shown;
+use super::waits::{PERIODS_S, WaitTimes};
 
 /// The observed state of a list that is a queue, or recently was one.
 #[derive(Debug, Default)]
@@ -41,7 +32,7 @@ pub struct Seen {
 #[derive(Debug)]
 pub struct Book {
     figures: Arc<Figures>,
-    waits: Option<Box<Waits>>,
+    waits: Option<Box<WaitTimes>>,
     /// Before this time, counting suffices. Then the figures have to be updated, or a slot of waiting times ends.
     quiet_ms: u64,
 }
@@ -68,7 +59,7 @@ impl Seen {
     /// Bytes that it has allocated.
     pub fn memory_bytes(&self) -> usize {
         let waits = self.book.as_ref().and_then(Book::waits);
-        self.arrivals.memory_bytes() + waits.map_or(0, |waits| size_of::<Waits>() + waits.memory_bytes())
+        self.arrivals.memory_bytes() + waits.map_or(0, |waits| size_of::<WaitTimes>() + waits.memory_bytes())
     }
 
     /// Moves its memory if the mover asks for it.
@@ -223,7 +214,7 @@ impl Book {
     }
 
     /// Waiting times of the taken elements; `None` if none was taken.
-    pub fn waits(&self) -> Option<&Waits> {
+    pub fn waits(&self) -> Option<&WaitTimes> {
         self.waits.as_deref()
     }
 

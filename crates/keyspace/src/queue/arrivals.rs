@@ -20,8 +20,8 @@
 
 use std::collections::VecDeque;
 
-use crate::list::End;
-use crate::mover::{Mover, move_box, move_deque};
+use ds::list::End;
+use ds::mover::{Mover, move_box, move_deque};
 
 /// Number of newest elements at the pushing end that keep exact times.
 pub const EXACT: usize = 1024;

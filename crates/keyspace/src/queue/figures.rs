@@ -7,8 +7,8 @@ use smallvec::SmallVec;
 
 use super::jobs::{JobCounts, JobFigures};
 use super::taken_at::{Shown, TakenAt};
-use crate::figure::Figure;
-use crate::list::End;
+use ds::figure::Figure;
+use ds::list::End;
 
 /// Upper bounds in milliseconds of the classes in which waiting times are counted. Longer times are in no class.
 pub const WAIT_BOUNDS_MS: [u64; 12] =

@@ -70,7 +70,8 @@ impl Bin {
 
 #[cfg(test)]
 mod tests {
-    use ds::list::{End, List};
+    use ds::list::End;
+    use keyspace::List;
     use keyspace::Value;
 
     use super::*;

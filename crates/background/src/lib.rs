@@ -18,7 +18,6 @@ pub mod expiry;
 pub mod garbage;
 pub mod hashes;
 pub mod lists;
-pub mod queues;
 pub mod timers;
 
 /// How upkeep enters shards: by trying, and holding no other.

@@ -48,7 +48,7 @@ mod tests {
         let used = |thread: &mut Alone| {
             let client = engine::Client::internal(0, resp::Proto::Resp2);
             thread.local.with_store(client, |store| {
-                let list = store.peek_as::<ds::list::List>(b"q").expect("a list").expect("it is there");
+                let list = store.peek_as::<keyspace::List>(b"q").expect("a list").expect("it is there");
                 list.debug_validate();
                 assert_eq!(list.len(), count);
                 list.memory_bytes() / count

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::session::Session;
-use queues::Label;
+use jobs::queues::Label;
 use shard::Subscriber;
 
 /// See the head of this file.

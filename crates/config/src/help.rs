@@ -81,7 +81,7 @@ fn argument(setting: &Setting) -> String {
 }
 
 /// The phrase of a setting and, as sentences after it, its details.
-fn whole<E>(setting: &Setting<E>) -> String {
+fn whole(setting: &Setting) -> String {
     match setting.details {
         "" => setting.doc.to_owned(),
         details => format!("{}. {details}", setting.doc),

@@ -25,7 +25,6 @@ pub mod packed;
 pub mod partial_sort;
 pub mod placing;
 pub mod prefetch;
-pub mod queue;
 pub mod random;
 pub mod set;
 pub mod stream;

@@ -9,11 +9,12 @@ use std::io::{self, Write};
 
 use ds::Kind;
 use ds::hash::{Hash, HashRef};
-use ds::list::{End, List};
+use ds::list::End;
 use ds::packed::Packed;
 use ds::set::Set;
 use ds::stream::{Stream, StreamLimits};
 use ds::zset::{ZSet, ZSetRef};
+use keyspace::List;
 use keyspace::{Config, SHARED_BYTES_MIN, Str, UnixMs, Value, ValueRef};
 use rdb::{Encoder, Part, StreamPart, Style, ValueType};
 use std::borrow::Cow;

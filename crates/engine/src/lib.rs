@@ -33,6 +33,7 @@ mod secrets;
 mod shape;
 mod store;
 mod table;
+mod take_or_wait;
 mod task;
 mod tx;
 
@@ -58,17 +59,17 @@ pub use secrets::{SecretOption, Secrets};
 pub use shape::Shape;
 pub use store::Store;
 pub use store::exchange::{content, has_stream, ready_after, replace_dbs};
-pub use store::limits::{Limit, Rate, Room, SOON_MS, beside, has_limit, open, room, took};
 pub use store::lookup::{note_beside, note_place, peek_into, upsert_in_place};
-pub use store::queues::{
-    are_any_promoted, is_closed, is_paused, know_jobs, note_beat, note_deep_list, note_pops, note_promoted,
-    note_put_back, pause, take_from, take_from_list,
-};
+pub use store::queues::limits::{Limit, Rate, Room, SOON_MS, beside, has_limit, open};
+pub use store::queues::observer::{note_added, note_pushed, note_put_back};
+pub use store::queues::taking::{Gate, Removed, Taking, is_closed, take_from};
+pub use store::queues::{are_any_promoted, is_paused, know_jobs, note_deep_list, note_promoted, pause};
 pub use store::storing::got_room;
 pub use table::{Command, CommandId, Table, subcommand_error};
+pub use take_or_wait::{TakeOrWait, Took};
 pub use task::{
-    BlockOn, Blocked, Client, Finds, Forget, IdleWaits, IsServed, JobsDue, Medium, Outcome, Parcel, Parcels,
-    Post, Published, Receiver, Restore, Serve, Task, Ticket, Wait, When, Work,
+    BlockOn, Blocked, Client, Finds, Forget, IdleWaits, IsServed, JobsDue, JobsNews, Medium, Outcome, Parcel,
+    Parcels, Post, Published, Receiver, Restore, Serve, Task, Ticket, Wait, When, Work,
 };
 pub use tx::{Due, Located, Tx};
 

@@ -15,7 +15,8 @@ use crate::entry::{Flag, Group, Route, Run};
 use crate::error::CommandError;
 use crate::mutant::{self, Mutant};
 use crate::store::Store;
-use crate::store::queues::{is_closed, is_paused};
+use crate::store::queues::is_paused;
+use crate::store::queues::taking::is_closed;
 use crate::table::Command;
 use crate::task::{Client, Outcome, Post, Wait, When};
 use crate::tx::{Telling, Tx};
@@ -166,8 +167,7 @@ impl<'t> Tx<'t> {
                 Post::Served { parcel, .. } => parcel.reply.hold_all(self.seen),
                 Post::Published(published) => published.held_for = published.held_for.max(self.seen),
                 Post::Free(_) | Post::Broadcast { .. } | Post::Event { .. } => {}
-                Post::Due(_) | Post::Promote(_) | Post::Beat { .. } => {}
-                Post::Flushed | Post::ServeLater { .. } => {}
+                Post::Jobs(_) | Post::Flushed | Post::ServeLater { .. } => {}
             }
         }
     }

@@ -478,8 +478,17 @@ pub enum Post {
     },
     /// Something large was removed, and has to be freed in slices.
     Free(Garbage),
+    /// Something that the thread's work for jobs has to know.
+    Jobs(JobsNews),
+}
+
+/// What a transaction tells the thread's work for jobs.
+#[derive(Debug)]
+pub enum JobsNews {
     /// Jobs of a queue need attention soon.
     Due(JobsDue),
+    /// Jobs of a sorted set have to be moved to their queues soon.
+    Promote(JobsDue),
     /// A process of a job system says that it lives.
     Beat {
         /// The database.
@@ -491,8 +500,6 @@ pub enum Post {
         /// The client that said so.
         client: u64,
     },
-    /// Jobs of a sorted set have to be moved to their queues soon.
-    Promote(JobsDue),
 }
 
 /// A time at which jobs of a queue need attention.

@@ -1,6 +1,6 @@
 //! A queue for tests.
 
-use queues::{Row, State, System, Waits};
+use jobs::queues::{Row, State, System, Waits};
 
 /// A queue of this depth.
 pub(crate) fn row(name: &str, depth: u64) -> Row {

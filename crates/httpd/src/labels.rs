@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use queues::{Row, SHOWN_NAME_BYTES_MAX, WAIT_BOUNDS_MS};
+use jobs::queues::{Row, SHOWN_NAME_BYTES_MAX, WAIT_BOUNDS_MS};
 
 /// How long a queue without elements and traffic keeps its place if another queue needs it.
 const IDLE_MS_MAX: u64 = 3_600_000;

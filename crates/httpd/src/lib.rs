@@ -57,10 +57,10 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use ::jobs::queues::Row;
 use acl::{Access, Users};
 use config::Settings;
 use observe::Facts;
-use queues::Row;
 
 pub use crate::error::Error;
 pub use crate::listening::Listening;

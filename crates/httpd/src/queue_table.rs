@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use queues::{Row, SHOWN_NAME_BYTES_MAX};
+use jobs::queues::{Row, SHOWN_NAME_BYTES_MAX};
 use serde::Serialize;
 
 use crate::json::base64;
@@ -120,7 +120,12 @@ fn most_wanted(mut rows: Vec<&Row>) -> Vec<&Row> {
     rows.retain(|row| row.name.len() <= SHOWN_NAME_BYTES_MAX);
     if rows.len() > QUEUES_MAX {
         rows.sort_by_key(|row| {
-            std::cmp::Reverse((row.state != queues::State::Waiting, row.oldest_ms, row.depth, row.pushed))
+            std::cmp::Reverse((
+                row.state != jobs::queues::State::Waiting,
+                row.oldest_ms,
+                row.depth,
+                row.pushed,
+            ))
         });
         rows.truncate(QUEUES_MAX);
     }
@@ -196,7 +201,7 @@ mod tests {
     #[test]
     fn a_query_chooses_queues_and_its_total_is_always_a_number() {
         let mut rows = vec![row("queue:a", 3), row("queue:b", 0), row("bull:c:wait", 5)];
-        rows[2].system = queues::System::BullMq;
+        rows[2].system = jobs::queues::System::BullMq;
         rows[2].oldest_ms = Some(60_000);
         let check = |query: &str, names: &[&str], depth: u64, oldest_ms: u64| {
             let found = table(&rows, &Query::parse(query), 0, |_| None);

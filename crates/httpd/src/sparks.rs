@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
-use queues::Row;
+use jobs::queues::Row;
 
 use crate::ring::Ring;
 

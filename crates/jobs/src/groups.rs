@@ -20,18 +20,16 @@
 //! Invariant: the turn exists exactly if one of the two sorted sets does. The shard knows which queues have a
 //! turn (`keyspace::queue`), so taking from other queues needs no look-up.
 
+use crate::queues::{GROUPED, popping_end};
 use ds::hash::Hash;
-use ds::list::{End, List};
-use ds::queue::take;
+use ds::list::End;
 use ds::zset::ZSet;
-use engine::{
-    Change, Class, CommandError, Limit, Room, Store, got_room, is_paused, know_jobs, peek_into, pop_command,
-    pop_event, room, take_from_list,
-};
+use engine::{Change, Class, CommandError, Gate, Limit, Store, got_room, peek_into, take_from};
+use keyspace::List;
 use keyspace::queue::{GROUPS, GROUPS_FULL, TURN};
-use queues::{GROUPED, popping_end};
 
 use crate::job::{Jobs, wrong_type};
+use crate::leasing::{Leasing, Next};
 
 /// The most groups that one command moves because the limit has changed.
 const MOVED_MAX: usize = 1000;
@@ -41,13 +39,34 @@ const LET_IN_MAX: usize = 16;
 const NOW: &[u8] = b"now";
 const LIST: &[u8] = b"list";
 
-/// An element that was taken from its list.
-pub(crate) struct Next {
-    pub(crate) element: Vec<u8>,
-    /// The room that the queue's rate limit left.
-    pub(crate) room: Room,
-    /// The group whose list it was in; `None`: it was in the queue's own list.
-    pub(crate) group: Option<Vec<u8>>,
+/// The turn of a group to be served.
+pub(crate) struct Turn {
+    keys: GroupKeys,
+    pub(crate) group: Vec<u8>,
+    turn: u64,
+    /// The turn that was served last.
+    now: u64,
+}
+
+impl Turn {
+    /// Notes that the turn was served.
+    pub(crate) fn serve(&self, store: &mut Store) -> Result<(), CommandError> {
+        let waiting = GroupKeys::number(store, &self.keys.turn, GROUPED)?.saturating_sub(1);
+        let served: &[(&[u8], u64)] = &[(GROUPED, waiting), (NOW, self.turn)];
+        self.keys.set_turn(store, if self.turn == self.now { &served[..1] } else { served })
+    }
+
+    /// Gives the group its next turn, or none if no job of it waits any more.
+    pub(crate) fn pass(&self, store: &mut Store, is_empty: bool) -> Result<(), CommandError> {
+        let Turn { keys, group, .. } = self;
+        if is_empty {
+            Jobs::take_out(store, &keys.ready, group)?;
+            keys.forget_turn(store);
+        } else {
+            Jobs::set_time(store, &keys.ready, group, (self.turn + 1).cast_signed())?;
+        }
+        Ok(())
+    }
 }
 
 /// The keys of a queue's groups.
@@ -250,64 +269,33 @@ impl Jobs<'_> {
         Ok(())
     }
 
-    /// Takes the element that is next; `None` if no job may be taken.
-    pub(crate) fn pop_next(&self, store: &mut Store) -> Result<Option<Next>, CommandError> {
+    /// Takes the job that is next, from the queue's list or from that of a group; none if no job may be taken.
+    pub(crate) fn take_next(&self, store: &mut Store, next: &mut Next) -> Result<(), CommandError> {
         if !self.has_groups(store) {
-            return self.pop_list(store);
+            let mut leasing = Leasing::from_queue(self, store, next);
+            return take_from(store, self.queue, &mut leasing).map(|_| ());
         }
         let keys = self.names.groups();
         keys.check(store)?;
-        let room = room(store, self.queue)?;
-        if room.is_none() || is_paused(store, self.queue) {
-            return Ok(None);
-        }
+        let Some(gate) = Gate::of(store, self.queue)? else { return Ok(()) };
         let per_group = self.per_group(store)?;
         let first = keys.first_under(store, per_group)?;
         let now = GroupKeys::number(store, &keys.turn, NOW)?;
         let list_turn = now.max(GroupKeys::number(store, &keys.turn, LIST)? + 1);
         let has_list = store.exists(self.queue);
-        let Some((group, turn)) = first.filter(|(_, turn)| !has_list || *turn < list_turn) else {
-            if has_list && store.exists(&keys.turn) {
-                let served: &[(&[u8], u64)] = &[(LIST, list_turn), (NOW, list_turn)];
-                keys.set_turn(store, if list_turn == now { &served[..1] } else { served })?;
-            }
-            keys.forget_turn(store);
-            return self.pop_list(store);
-        };
-        let list = keys.list(&group);
-        let Some(element) = store.write_as::<List>(&list)?.and_then(|list| list.pop(End::Tail)) else {
-            return Ok(None);
-        };
-        store.changed_with(&list, Change::new(Class::List, pop_event(End::Tail)), |store| {
-            store.effect(&[pop_command(End::Tail), &list]);
-        });
-        let waiting = GroupKeys::number(store, &keys.turn, GROUPED)?.saturating_sub(1);
-        let served: &[(&[u8], u64)] = &[(GROUPED, waiting), (NOW, turn)];
-        keys.set_turn(store, if turn == now { &served[..1] } else { served })?;
-        if store.delete_if_empty(&list) {
-            Self::take_out(store, &keys.ready, &group)?;
-            keys.forget_turn(store);
-        } else {
-            Self::set_time(store, &keys.ready, &group, (turn + 1).cast_signed())?;
+        if let Some((group, turn)) = first.filter(|(_, turn)| !has_list || *turn < list_turn) {
+            let list = keys.list(&group);
+            let turn = Turn { keys, group, turn, now };
+            let mut leasing = Leasing::from_group(self, &turn, next);
+            return gate.take(store, &list, &mut leasing).map(|_| ());
         }
-        Ok(Some(Next { element, room, group: Some(group) }))
-    }
-
-    fn pop_list(&self, store: &mut Store) -> Result<Option<Next>, CommandError> {
-        let end = popping_end(store, self.queue);
-        let Some((list, room)) = take_from_list(store, self.queue)? else { return Ok(None) };
-        let Some(element) = take(list, end) else { return Ok(None) };
-        let (is_empty, is_known) = (list.is_empty(), list.seen().is_some());
-        store.changed_with(self.queue, Change::new(Class::List, pop_event(end)), |store| {
-            store.effect(&[pop_command(end), self.queue]);
-        });
-        if is_empty {
-            store.delete_if_empty(self.queue);
-        } else if !is_known {
-            // Start noting what other clients do to the list.
-            know_jobs(store, self.queue);
+        if has_list && store.exists(&keys.turn) {
+            let served: &[(&[u8], u64)] = &[(LIST, list_turn), (NOW, list_turn)];
+            keys.set_turn(store, if list_turn == now { &served[..1] } else { served })?;
         }
-        Ok(Some(Next { element, room, group: None }))
+        keys.forget_turn(store);
+        let mut leasing = Leasing::from_queue(self, store, next);
+        gate.take(store, self.queue, &mut leasing).map(|_| ())
     }
 
     /// Counts one more or one fewer active job of a group, which may reach its limit or drop below it.

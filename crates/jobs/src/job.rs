@@ -3,18 +3,19 @@
 
 use std::borrow::Cow;
 
+use crate::queues::{coming_end, own_id, popping_end};
 use ds::hash::{CollectionLimits, Hash};
-use ds::list::{End, List};
+use ds::list::End;
 use ds::num::ScoreBound;
 use ds::zset::ZSet;
 use engine::{
-    Change, Class, CommandError, JobsDue, Post, SOON_MS, Store, know_jobs, note_put_back, peek_into,
-    push_command, push_event, took, upsert_in_place,
+    Change, Class, CommandError, JobsDue, JobsNews, Post, SOON_MS, Store, know_jobs, note_put_back,
+    peek_into, push_command, push_event, upsert_in_place,
 };
+use keyspace::List;
 use keyspace::{JobSettings, Kind, Str};
-use queues::{coming_end, own_id, popping_end};
 
-use crate::groups::Next;
+use crate::leasing::Next;
 use crate::names::Names;
 use crate::record::{Record, State, hash};
 
@@ -211,7 +212,12 @@ impl<'q> Jobs<'q> {
     }
 
     /// Deletes the record of a job that is over, or of which only the element in the list remains.
-    fn forget(&self, store: &mut Store, id: &[u8], lock: Option<&[u8]>) -> Result<(), CommandError> {
+    pub(crate) fn forget(
+        &self,
+        store: &mut Store,
+        id: &[u8],
+        lock: Option<&[u8]>,
+    ) -> Result<(), CommandError> {
         Self::remove_field(store, self.names.jobs(), id)?;
         lock.into_iter().for_each(|lock| self.unlock(store, id, lock));
         Ok(())
@@ -256,7 +262,7 @@ impl<'q> Jobs<'q> {
         if time_ms < store.now() + SOON_MS {
             let (shard, _) = store.locate(self.queue);
             let (db, queue) = (store.client.db, self.queue.into());
-            store.tx.posts.push(Post::Due(JobsDue { time_ms, shard, db, queue }));
+            store.tx.posts.push(Post::Jobs(JobsNews::Due(JobsDue { time_ms, shard, db, queue })));
         }
         Ok(count)
     }
@@ -356,15 +362,13 @@ impl<'q> Jobs<'q> {
     /// Takes the next job; `None` if there is none or the queue is paused.
     pub(crate) fn take(&self, store: &mut Store, lease: Lease<'_>) -> Result<Option<Taken>, CommandError> {
         for _ in 0..PASSED_OVER_MAX {
-            let Some(Next { element, room, group }) = self.pop_next(store)? else { return Ok(None) };
-            let (id, mut record) = self.identify(store, element, group.as_deref())?;
-            if record.comes_too_late(store.now()) {
-                self.forget(store, &id, record.lock.as_deref())?;
-                continue;
-            }
-            assert!(record.state == State::Waiting, "only a job that waits is taken");
-            assert!(record.payload.is_some(), "a job that is taken has its payload");
-            took(store, self.queue, room, 1)?;
+            let mut next = Next::None;
+            self.take_next(store, &mut next)?;
+            let (id, record) = match &mut next {
+                Next::Job(id, record) => (id, record),
+                Next::TooLate => continue,
+                Next::None => return Ok(None),
+            };
             if let Some(group) = &record.group {
                 self.count_active(store, group, true)?;
             }
@@ -374,21 +378,22 @@ impl<'q> Jobs<'q> {
             record.payload_hash = None;
             record.attempts += 1;
             record.worker = lease.worker.to_vec();
-            let active_count = self.set_due(store, self.names.active(), &id, lease.until_ms)?;
+            let active_count = self.set_due(store, self.names.active(), id, lease.until_ms)?;
             let mut limits = store.config().hash;
             if active_count <= ACTIVE_PLAIN_MAX {
                 limits.pack_bytes_min = 0;
             }
-            Self::set_limited(store, self.names.jobs(), (&id, &record.encode()), &limits)?;
-            let Record { attempts: attempt, payload, .. } = record;
-            return Ok(Some(Taken { id, attempt, payload: payload.unwrap_or_default() }));
+            Self::set_limited(store, self.names.jobs(), (id, &record.encode()), &limits)?;
+            let (id, payload) = (std::mem::take(id), record.payload.take().unwrap_or_default());
+            return Ok(Some(Taken { id, attempt: record.attempts, payload }));
         }
         Ok(None)
     }
 
     /// Identifies an element that was taken from a list, that of `group` or the queue's. Returns the job's id
     /// and its record, payload included.
-    fn identify(
+    #[inline]
+    pub(crate) fn identify(
         &self,
         store: &mut Store,
         element: Vec<u8>,

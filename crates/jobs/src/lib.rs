@@ -1,4 +1,4 @@
-//! Jobs that survive their workers. A queue stays an ordinary list; a worker that takes a job with a *lease*
+//! Queues, and jobs that survive their workers. A queue stays an ordinary list; a worker that takes a job with a *lease*
 //! has to report it as done, or the job comes back.
 //!
 //! ```text
@@ -22,29 +22,32 @@
 //! | `cron` | schedules: what they push, and when |
 //! | `due` | ends leases and delays when their time has come |
 //! | `groups` | jobs of tenants that take turns |
+//! | `leasing` | what becomes of an element that is taken |
 //! | `limit` | how many jobs may be active |
 //! | `order` | the order in which several queues are tried |
 //! | `soon` | the times that a thread knows to be due soon |
 //! | `timers` | when a thread has to visit which shard |
 //! | `promote` | moves Sidekiq's jobs to their queues when they are due |
 //! | `recovery/` | returns the jobs of Sidekiq processes that died |
-//! | `commands/` | the commands |
+//! | `queues/` | queues as such, which are lists from which jobs are popped in any way, and QUEUE |
+//! | `commands/` | the commands on jobs |
 //!
 //! The sets of leases and delays have the time at which each ends as score. They are recognized by name when they are
 //! created, like queues, so it does not matter whether a command, a snapshot, the journal or a primary created them. A
 //! replica ends no leases; its primary does. The keys beside a queue make it known as one, whatever its name
-//! (`Queues::know_jobs`). Each second their lengths are noted in its figures (`queues/jobs.rs`), so `QUEUE LIST`,
+//! (`Queues::know_jobs`). Each second their lengths are noted in its figures (`queues/counts.rs`), so `QUEUE LIST`,
 //! `/metrics` and the console show them without entering a shard.
 //!
-//! A queue is limited while the key of its limit exists, which the database notes (`keyspace/queue`). Commands that take
-//! from a limited list ask how much room there is and count what they took in the same transaction
-//! (`engine/store/limits.rs`). When a rate opens, the timers wake the waiters, which look for themselves whether there is
-//! something for them (`When::Finds`).
+//! A queue is limited while the key of its limit exists, which the database notes (`keyspace/queue`).
+//! Commands that take from a limited list learn how much room there is and count what they took in the same
+//! transaction (`engine/store/queues/taking.rs`). When a rate opens, the timers wake the waiters, which look
+//! for themselves whether there is something for them (`When::Finds`).
 //!
 //! The rules of `QUEUE PROMOTE` are a hash of each database. The thread at whose home it lies tells them to all other
 //! threads (`keyspace/queue/promotions.rs`).
 //!
-//! Not here: queues as such, which are lists from which jobs are popped in any way (`queues`).
+//! Not here: how takes are held back and counted (`engine/store/queues/taking.rs`,
+//! `engine/store/queues/limits.rs`), and what a list reports while it is a queue (`keyspace/queue`).
 
 #![forbid(unsafe_code)]
 
@@ -54,10 +57,12 @@ mod cron;
 mod due;
 mod groups;
 mod job;
+mod leasing;
 mod limit;
 mod names;
 mod order;
 mod promote;
+pub mod queues;
 mod record;
 pub mod recovery;
 mod soon;

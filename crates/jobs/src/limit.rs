@@ -44,12 +44,13 @@ impl Jobs<'_> {
 
 /// Whether a client waiting for a job of `queue` would get one, or an error.
 pub(crate) fn has_some(store: &Store, queue: &[u8]) -> bool {
-    if store.exists(queue) && !has_limit(store, queue) && !is_closed(store, queue) {
+    let is_closed = is_closed(store, queue);
+    if store.exists(queue) && !has_limit(store, queue) && !is_closed {
         return true;
     }
     let Ok(jobs) = Jobs::to_change(store, queue, State::Active) else { return store.exists(queue) };
     let is_full = jobs.room(store).is_ok_and(|room| room == 0);
-    if is_full || is_closed(store, queue) {
+    if is_full || is_closed {
         return false;
     }
     store.exists(queue) || jobs.has_group_with_some(store).is_ok_and(|has_some| has_some)

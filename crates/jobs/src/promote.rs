@@ -24,17 +24,17 @@
 
 use std::collections::BTreeSet;
 
+pub(crate) use crate::queues::in_seconds;
+use crate::queues::{Promotion, coming_end, json_member, stamped};
 use background::Visits;
 use ds::Kind;
 use ds::hash::Hash;
-use ds::list::List;
 use ds::set::Set;
 use ds::zset::ZSet;
 use engine::{Change, Class, Client, JobsDue, Store, Tx, peek_into};
+use keyspace::List;
 use keyspace::UnixMs;
-use keyspace::queue::PROMOTIONS;
-pub(crate) use queues::in_seconds;
-use queues::{Promotion, coming_end, json_member, stamped};
+use keyspace::queue::{MS_MIN, PROMOTIONS};
 use resp::Proto;
 use shard::{PATIENCE_AFTER, ShardId};
 
@@ -196,9 +196,6 @@ fn note_queue(store: &mut Store, key: &[u8], queue: &[u8]) {
         store.changed(key, Change::new(Class::Set, "sadd"), &[b"SADD", key, queue]);
     }
 }
-
-/// Scores of at least this are milliseconds, not seconds.
-const MS_MIN: f64 = 1e11;
 
 /// How the jobs of a set join their queues.
 struct Rule {

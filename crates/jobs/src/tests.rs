@@ -9,6 +9,7 @@ mod model;
 mod payload;
 mod schedule;
 mod shared;
+mod takers;
 
 use std::time::Duration;
 
@@ -492,7 +493,7 @@ fn effects_do_the_same_and_no_job_is_lost() {
                 let in_sets = sets.map(|key| {
                     store.peek_as::<ZSet>(key).expect("its own").map_or(0, |set| set.len() as u64)
                 });
-                let list = store.peek_as::<ds::list::List>(b"q").expect("a list");
+                let list = store.peek_as::<keyspace::List>(b"q").expect("a list");
                 in_sets.iter().sum::<u64>() + list.map_or(0, |list| list.len() as u64)
             });
             assert_eq!(counted, put - ended, "seed {seed}: {line} {reply}");

@@ -1,7 +1,7 @@
 //! When a thread has to visit a shard because a lease or a delay ends, or a job of Sidekiq's is due.
 //!
 //! Every second, a thread searches its shards for times within the next second. A command that sets an
-//! earlier time tells its own thread ([`engine::Post::Due`], [`engine::Post::Promote`]), which visits the
+//! earlier time tells its own thread ([`engine::JobsNews`]), which visits the
 //! shard in time.
 //!
 //! Times are those of the machine's clock. If it is set, the times of leases move with it (`clock`); times of
@@ -9,11 +9,11 @@
 
 use std::time::Duration;
 
+use crate::queues::publish_promotions;
 use background::Visits;
-use engine::{Client, CommandError, JobsDue, SOON_MS, Store, Tx};
+use engine::{Client, CommandError, JobsDue, JobsNews, SOON_MS, Store, Tx};
 use keyspace::UnixMs;
 use keyspace::queue::{DEAD, PROMOTIONS, is_rate};
-use queues::publish_promotions;
 use resp::Proto;
 use shard::ShardId;
 
@@ -21,6 +21,7 @@ use crate::clock::{JUMP_MS, follow_all};
 use crate::due;
 use crate::names::queue_of;
 use crate::promote::{Promotions, first_due_ms};
+use crate::recovery::{Process, Recovery};
 use crate::soon::{AGAIN_MS, Soon, VISITS_MAX};
 
 /// The most queues with due times that a thread remembers.
@@ -58,13 +59,18 @@ impl Whose {
 }
 
 impl JobTimers {
-    /// Adds a time that is due in a queue.
-    pub fn add(&mut self, due: JobsDue) {
-        self.queues.add(due);
+    /// Takes what a transaction of this thread tells; `now_ms` is the monotonic time.
+    pub fn hear(&mut self, news: JobsNews, recovery: &Recovery, now_ms: UnixMs) {
+        match news {
+            JobsNews::Due(due) => self.queues.add(due),
+            JobsNews::Promote(due) => self.add_promotion(due),
+            JobsNews::Beat { db, set, identity, client } => {
+                recovery.beat(Process { db, set, identity }, client, now_ms.cast_unsigned());
+            }
+        }
     }
 
-    /// Adds a job that is due in a set.
-    pub fn add_promotion(&mut self, due: JobsDue) {
+    fn add_promotion(&mut self, due: JobsDue) {
         self.promotions.soon.add(due);
     }
 
@@ -144,7 +150,7 @@ impl JobTimers {
                 match queue_of(key) {
                     // A client can make up a key whose name belongs to a queue on another shard.
                     Some(queue) if placement.locate(queue).0 != shard => {}
-                    Some(queue) => self.add(due(queue)),
+                    Some(queue) => self.queues.add(due(queue)),
                     None if promotes => self.add_promotion(due(key)),
                     None => {}
                 }

@@ -21,10 +21,11 @@ use std::time::{Duration, Instant};
 
 use ds::hash::Hash;
 use ds::hashing::{self, Seed};
-use ds::list::{End, List};
+use ds::list::End;
 use ds::random::{Random, mix};
 use ds::set::Set;
 use ds::zset::ZSet;
+use keyspace::List;
 use keyspace::{Config, Db, Str, Value};
 
 #[global_allocator]
@@ -147,10 +148,20 @@ fn lists(report: &mut Report, count: u64) {
         let element = vec![b'x'; bytes];
         let names =
             if bytes < 100 { ["list: push", "list: pop"] } else { ["list: push job", "list: pop job"] };
-        report.phase(names[0]).round(count, &mut list, List::len, |list, _| list.push(End::Head, &element));
-        report.phase(names[1]).round(count, &mut list, List::len, |list, _| {
-            list.pop_with(End::Tail, |_| ());
-        });
+        report.phase(names[0]).round(
+            count,
+            &mut list,
+            |list| list.len(),
+            |list, _| list.push(End::Head, &element),
+        );
+        report.phase(names[1]).round(
+            count,
+            &mut list,
+            |list| list.len(),
+            |list, _| {
+                list.pop_with(End::Tail, |_| ());
+            },
+        );
     }
 }
 

@@ -9,12 +9,11 @@ use ds::compact_table::{CompactTable, Sampling};
 use ds::hashing::{self, Seed};
 use ds::list::End;
 use ds::mover::{Mover, WalkPosition};
-use ds::queue::Figures;
 
 use crate::compression::{Compression, CompressionProgress};
 use crate::cut::{Cut, Taken, Witness};
 use crate::data_config::{Config, UnixMs};
-use crate::queue::{Known, Now, Queues};
+use crate::queue::{Figures, Known, Now, Queues};
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::tally::Tally;
 use crate::value::Value;

@@ -158,7 +158,7 @@ mod tests {
         dbs.swap(3, 99);
         assert!(dbs.len() == 16 && dbs.iter().next().is_none() && tallies.get(3).is_none());
         assert!(dbs[3].find(hash, b"key").is_none() && dbs.used(4).is_none());
-        let value = || crate::Value::List(Box::new(ds::list::List::new()));
+        let value = || crate::Value::List(Box::new(crate::List::new()));
         dbs[3].find_or_insert(hash, b"key", |key, _| crate::Record::new(key, value()));
         let keys = |number| tallies.get(number).map(|tally| tally.keys.get());
         assert_eq!((keys(3), keys(4)), (Some(1), None));

@@ -46,6 +46,7 @@ pub use ds::Kind;
 pub use ds::figure::Figure;
 pub use events::Class;
 pub use marks::Marks;
+pub use queue::List;
 pub use record::{Record, RecordMut, RecordRef};
 pub use string::{SHARED_BYTES_MIN, Str, StrRef};
 pub use tally::Tally;

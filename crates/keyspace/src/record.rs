@@ -34,10 +34,8 @@ use std::{fmt, mem, ptr, slice};
 use ds::compact_table::Block;
 use ds::dictionary::Dictionary;
 use ds::hash_compressed::CompressedHash;
-use ds::list::List;
 use ds::packed::Packed;
 use ds::prefetch::prefetch;
-use ds::queue::Seen;
 
 pub use change::RecordMut;
 
@@ -49,6 +47,7 @@ use layout::{
 
 use crate::data_config::UnixMs;
 use crate::marks::{MARKS_BYTES, Marks};
+use crate::queue::{List, Seen};
 use crate::string::StrRef;
 use crate::value::{COMPRESSED_BIG, COMPRESSED_SMALL, PACKED_FORMS, PACKED_TAGS, Packable, Value, ValueRef};
 

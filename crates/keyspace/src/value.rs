@@ -5,7 +5,6 @@ use std::sync::Arc;
 use ds::Kind;
 use ds::hash::{Hash, HashRef};
 use ds::hash_compressed::CompressedHash;
-use ds::list::List;
 use ds::mover::{Mover, WalkPosition, move_box};
 use ds::packed::Packed;
 use ds::prefetch::prefetch;
@@ -15,6 +14,7 @@ use ds::zset::{ZSet, ZSetRef};
 
 use crate::UnixMs;
 use crate::changing::Changing;
+use crate::queue::List;
 use crate::record::{Record, RecordMut};
 use crate::string::{Str, StrRef};
 
@@ -317,7 +317,7 @@ impl InPlace for ZSet {}
 impl InPlace for Stream {}
 
 macro_rules! boxed_type {
-    ($($name:ident $(, $extras:ident)?);*) => {$(
+    ($($name:ident $(, $set_time:ident)?);*) => {$(
         impl Type for $name {
             type Ref<'a> = &'a $name;
             type Mut<'a> = &'a mut $name;
@@ -335,7 +335,7 @@ macro_rules! boxed_type {
             $(
                 #[inline]
                 fn at<'a>(value: Self::Mut<'a>, steady_ms: UnixMs) -> Self::Mut<'a> {
-                    value.$extras().set_time(steady_ms as u64);
+                    value.$set_time(steady_ms as u64);
                     value
                 }
             )?
@@ -345,7 +345,7 @@ macro_rules! boxed_type {
         }
     )*};
 }
-boxed_type!(List, extras_mut; Stream);
+boxed_type!(List, set_time; Stream);
 
 impl Type for Str {
     type Ref<'a> = StrRef<'a>;

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use ds::hashing::{Seed, hash};
-use ds::list::{End, List};
+use ds::list::End;
 use ds::random::Random;
+use keyspace::List;
 use keyspace::{Db, Record, RecordRef, Str, Taken, UnixMs, Value, ValueRef, Witness};
 
 /// The state of a record: value and expiry.

@@ -65,7 +65,7 @@ pub(crate) struct ThreadHost {
     pub(crate) timers: Timers,
     pub(crate) cron: background::cron::Cron,
     pub(crate) defrag: background::defrag::Defrag,
-    pub(crate) queues: background::queues::QueueUpkeep,
+    pub(crate) queues: jobs::queues::QueueUpkeep,
     pub(crate) hashes: background::hashes::HashUpkeep,
     /// The times at which leases end, delays are over, and jobs of Sidekiq's join their queues.
     pub(crate) jobs: jobs::JobTimers,
@@ -198,7 +198,7 @@ impl Thread {
                 timers: Timers::default(),
                 cron: background::cron::Cron::new(id),
                 defrag: background::defrag::Defrag::default(),
-                queues: background::queues::QueueUpkeep::default(),
+                queues: jobs::queues::QueueUpkeep::default(),
                 jobs: jobs::JobTimers::default(),
                 job_watch: jobs::recovery::Watch::default(),
                 hashes: background::hashes::HashUpkeep::default(),

@@ -67,7 +67,7 @@ struct Queue<W> {
     records: VecDeque<(u64, Arc<Waiter<W>>)>,
     heeding_loss: usize,
     /// The public figures of the queue that the key is, if it is one.
-    awaited: Option<Arc<ds::queue::Figures>>,
+    awaited: Option<Arc<keyspace::queue::Figures>>,
     /// The key's record when it was last emptied: a job that comes while a client waits creates the key and empties it
     /// again.
     emptied: Option<Record>,
@@ -119,7 +119,7 @@ impl<W> Waiters<W> {
         db: u32,
         key: &[u8],
         waiter: Arc<Waiter<W>>,
-        figures: impl FnOnce() -> Option<Arc<ds::queue::Figures>>,
+        figures: impl FnOnce() -> Option<Arc<keyspace::queue::Figures>>,
     ) -> u64 {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -151,7 +151,10 @@ impl<W> Waiters<W> {
     /// Updates the number of waiting clients of each queue. Call this when databases were emptied, swapped or
     /// loaded, or when patterns have changed, so that keys may be other queues than before. `figures` finds
     /// the figures of a key's queue.
-    pub fn find_queues(&mut self, mut figures: impl FnMut(u32, &[u8]) -> Option<Arc<ds::queue::Figures>>) {
+    pub fn find_queues(
+        &mut self,
+        mut figures: impl FnMut(u32, &[u8]) -> Option<Arc<keyspace::queue::Figures>>,
+    ) {
         if self.awaited == 0 {
             return;
         }
@@ -287,8 +290,8 @@ mod tests {
 
     #[test]
     fn queues_are_told_of_their_waiters_wherever_they_have_gone() {
-        let queue = |db| Arc::new(ds::queue::Figures::new(b"q", 0, db, 0));
-        let count = |queue: &Arc<ds::queue::Figures>| queue.waiters.load(Ordering::Relaxed);
+        let queue = |db| Arc::new(keyspace::queue::Figures::new(b"q", 0, db, 0));
+        let count = |queue: &Arc<keyspace::queue::Figures>| queue.waiters.load(Ordering::Relaxed);
         let mut waiters = Waiters::new(1, &Arc::default());
         let (one, other, later) = (queue(0), queue(1), queue(0));
         waiters.add(0, b"q", waiter(1), || Some(one.clone()));

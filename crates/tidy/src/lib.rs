@@ -93,18 +93,17 @@ const FLOORS: &[(&str, u32)] = &[
     ("observe", 5),
     ("commands", 5),
     ("persistence", 5),
-    ("queues", 5),
     ("replication", 6),
     ("scripting", 6),
     ("background", 6),
-    ("httpd", 6),
     ("ops", 6),
     ("jobs", 7),
     ("cli", 7),
-    ("clients", 7),
-    ("server", 8),
-    ("sim", 9),
-    ("blackbox", 9),
+    ("clients", 8),
+    ("httpd", 8),
+    ("server", 9),
+    ("sim", 10),
+    ("blackbox", 10),
 ];
 
 #[track_caller]

@@ -12,7 +12,7 @@
 use std::cmp::Ordering;
 
 use ds::hash::Hash;
-use ds::list::{End, List};
+use ds::list::End;
 use ds::partial_sort::partial_sort;
 use engine::Flag::*;
 use engine::KeyFlag::*;
@@ -20,6 +20,7 @@ use engine::{
     Acl, Arg, Begin, Change, Class, CommandError, CommandResult, Ctx, Entry, Find, Group, KeyFlag, KeySpec,
     Mode, Pace, Route, Run, Shape, Store, block, integer, key, keyword_is, oneof, parse_i64, pattern, token,
 };
+use keyspace::List;
 use keyspace::{RecordRef, Str, Value, ValueRef};
 
 use super::rebuild;

@@ -1,12 +1,12 @@
 //! The commands that change a list in the middle, and LTRIM.
 
-use ds::list::List;
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, integer,
     key, keyword_is, oneof, parse_i64, string, token,
 };
+use keyspace::List;
 
 use crate::index_range::index_range;
 

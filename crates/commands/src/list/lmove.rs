@@ -1,19 +1,21 @@
 //! LMOVE and RPOPLPUSH move an element from an end of a list to an end of the same or another list. BLMOVE
-//! and BRPOPLPUSH wait for an element (see `pop.rs`). A move loses nothing if its client is gone, so nothing
+//! and BRPOPLPUSH wait for an element. A move loses nothing if its client is gone, so nothing
 //! has to be put back.
 
-use ds::list::{End, List};
+use ds::list::End;
+
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
-    Acl, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Serve, Shape,
-    When, double, end_word, key, oneof, parse_timeout_in_seconds, push_event, take_from_list, token, took,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Removed, Room, Run, Serve,
+    Shape, Store, TakeOrWait, Taking, Took, When, double, end_word, key, oneof, parse_timeout_in_seconds,
+    pop_event, push_event, take_from, token,
 };
 use keyspace::Kind;
+use keyspace::List;
 use smallvec::SmallVec;
 
 use super::parse_end;
-use super::pop::popped;
 
 /// An element of up to this length is moved without allocating memory in between.
 const COPIED_BYTES: usize = 512;
@@ -76,27 +78,65 @@ fn run(ctx: &mut Ctx, from: End, to: End) -> CommandResult {
 
 /// Moves an element from the key at argument 1 to the key at argument 2, and replies with it. False, without
 /// a reply, if there is no element.
+#[inline(never)]
 fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, CommandError> {
     let (source, destination) = (ctx.args[1], ctx.args[2]);
     let refused = ctx.store.peek_as::<List>(destination).err();
-    let Some((list, room)) = take_from_list(&mut ctx.store, source)? else { return Ok(false) };
-    if let Some(error) = refused {
-        return Err(error);
+    let mut moving = Moving { source, destination, from, to, refused, value: SmallVec::new() };
+    let is_found = take_from(&mut ctx.store, source, &mut moving)?;
+    if is_found {
+        ctx.reply.bulk(&moving.value);
     }
-    let value: SmallVec<[u8; COPIED_BYTES]> =
-        list.pop_with(from, SmallVec::from_slice).expect("a list in the keyspace has elements");
-    let emptied = list.is_empty();
-    let limits = ctx.store.config().list;
-    let list = ctx.store.upsert::<List>(destination)?;
-    list.push(to, &value);
-    list.compress_inner(&limits);
-    ctx.store.also_changed(destination, Change::new(Class::List, push_event(to)));
-    popped(&mut ctx.store, source, (from, 0), emptied && source != destination, |store| {
-        store.effect(&[b"LMOVE", source, destination, end_word(from), end_word(to)]);
-    });
-    took(&mut ctx.store, source, room, 1)?;
-    ctx.reply.bulk(&value);
-    Ok(true)
+    Ok(is_found)
+}
+
+/// A move under way.
+struct Moving<'a> {
+    source: &'a [u8],
+    destination: &'a [u8],
+    from: End,
+    to: End,
+    /// Why nothing can be pushed to the destination.
+    refused: Option<CommandError>,
+    value: SmallVec<[u8; COPIED_BYTES]>,
+}
+
+impl Taking for Moving<'_> {
+    type Value = List;
+    const IS_LIMITED: bool = true;
+
+    #[inline(always)]
+    fn refusal(&mut self) -> Option<CommandError> {
+        self.refused.take()
+    }
+
+    #[inline(always)]
+    fn remove(&mut self, list: &mut List, _: Room) -> Removed {
+        let read = list.pop_with(self.from, |value| self.value.extend_from_slice(value));
+        read.expect("a list in the keyspace has elements");
+        Removed::of(list, 1)
+    }
+
+    #[inline(never)]
+    fn place(&mut self, store: &mut Store) -> Result<(), CommandError> {
+        let limits = store.config().list;
+        let list = store.upsert::<List>(self.destination)?;
+        list.push(self.to, &self.value);
+        list.compress_inner(&limits);
+        store.also_changed(self.destination, Change::new(Class::List, push_event(self.to)));
+        Ok(())
+    }
+
+    /// The push counts as the change.
+    #[inline(always)]
+    fn change(&self, _: usize) -> Change {
+        Change::new(Class::List, pop_event(self.from)).times(0)
+    }
+
+    #[inline(always)]
+    fn effect(&mut self, store: &mut Store, _: &[u8], _: usize) {
+        store.effect(&[b"LMOVE", self.source, self.destination, end_word(self.from), end_word(self.to)]);
+    }
 }
 
 pub(super) const BLMOVE: Entry = Entry {
@@ -160,25 +200,10 @@ fn serve_brpoplpush(ctx: &mut Ctx, _: &[u8]) -> Result<bool, CommandError> {
 }
 
 fn move_or_block(ctx: &mut Ctx, from: End, to: End, timeout: &[u8], serve: Serve) -> CommandResult {
-    let timeout_ms = parse_timeout_in_seconds(timeout, ctx.store.now())?;
-    let (keys, also) = (&ctx.args[1..2], Some(ctx.args[2]));
-    if try_move(ctx, from, to)? {
-        return Ok(());
-    }
-    if ctx.may_block() {
-        // At the timeout, Redis replies with a null array here, too.
-        let (args, when) = (ctx.args, When::Holds(Kind::List));
-        ctx.block(&BlockOn {
-            args,
-            keys,
-            when,
-            also,
-            timeout_ms,
-            heeds_loss: false,
-            serve,
-            null_array: true,
-        });
-    } else {
+    let timeout_ms = Some(parse_timeout_in_seconds(timeout, ctx.store.now())?);
+    let (keys, also, when) = (&ctx.args[1..2], Some(ctx.args[2]), When::Holds(Kind::List));
+    let ask = TakeOrWait { keys, order: None, when, also, timeout_ms, owes: false, serve };
+    if ctx.take_or_wait(&ask, |ctx, _, _| try_move(ctx, from, to))? == Took::Nothing {
         ctx.reply.null();
     }
     Ok(())

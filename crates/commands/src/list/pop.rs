@@ -1,33 +1,26 @@
 //! The commands that pop: LPOP, RPOP and LMPOP; and BLPOP, BRPOP and BLMPOP, which wait if the lists are
 //! empty.
 //!
-//! ```text
-//! arguments ─→ try the keys in order ─→ found: reply, done
-//!                     │ nothing
-//!                     ├─→ may not block (MULTI, script): null, done
-//!                     └─→ a waiter at every key … a client creates a list there ─→ serve_…
-//! ```
-//!
-//! A `serve_…` function runs on the thread whose command created the list, after that command, MULTI or
-//! script is complete, with the arguments, database and protocol of the waiting client. It finds a list at
-//! the key that became ready, and does what the command would do there now. The effect is that of the command
-//! that does not wait. It also prepares a command that puts back the popped elements if the client turns out
-//! to be gone.
+//! A waiter is served by the pop that its command would do. The effect is that of the command that does not wait.
+//! A pop that owes its elements prepares the command that puts them back if the client turns out to be gone.
 //!
 //! Sorted sets are popped in the same way (`zset/pop.rs`, `zset/blocking.rs`). Both share [`Pop`] and the
 //! functions below it.
 
-use ds::list::{Element, End, List};
-use ds::queue::pop_several_with;
+use ds::list::{Element, End};
+
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
-    Acl, ArgSlices, BlockOn, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace,
-    Room, Route, Run, Serve, Shape, Store, When, double, integer, key, keyword_is, note_pops, oneof,
-    parse_count, parse_timeout_in_seconds, pop_command, pop_event, push_command, room, take_from_list, token,
-    took,
+    Acl, ArgSlices, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, Host, KeySpec, OwnedArgs,
+    Pace, Removed, Room, Route, Run, Serve, Shape, Store, TakeOrWait, Taking, Took, When, double, integer,
+    key, keyword_is, oneof, parse_count, parse_timeout_in_seconds, pop_command, pop_event, push_command,
+    take_from, token,
 };
 use keyspace::Kind;
+use keyspace::List;
+use keyspace::queue::pop_several_with;
+use resp::Reply;
 use smallvec::SmallVec;
 
 use super::parse_end;
@@ -73,61 +66,15 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
         [_, key, count] => (key, Some(parse_count(count)?)),
         _ => return Err(CommandError::wrong_arity(&ctx.command.full_name)),
     };
-    if ctx.store.config().recovers {
-        note_pops(&mut ctx.store, key, end, count.unwrap_or(1));
-    }
-    let reply = &mut ctx.reply;
-    let Some((list, room)) = take_from_list(&mut ctx.store, key)? else {
+    let pop = ListPop { end, count };
+    let mut popping = Popping { as_sent: Some(ctx.args), ..pop.popping(&mut ctx.reply, ctx.host) };
+    if !take_from(&mut ctx.store, key, &mut popping)? {
         match count {
-            None => reply.null(),
-            Some(_) => reply.null_array(),
+            None => ctx.reply.null(),
+            Some(_) => ctx.reply.null_array(),
         }
-        return Ok(());
-    };
-    let count = match count {
-        None => {
-            list.pop_with(end, |value| reply.bulk(value));
-            1
-        }
-        Some(0) => {
-            reply.array(0);
-            return Ok(());
-        }
-        Some(count) => {
-            let count = room.fit(count.min(list.len()));
-            reply.array(count);
-            let mut pace = Pace::new(ctx.host);
-            pop_several_with(list, end, count, |value| {
-                reply.bulk(value);
-                pace.step();
-            });
-            count
-        }
-    };
-    let emptied = list.is_empty();
-    let args = ctx.args;
-    popped(&mut ctx.store, key, (end, count), emptied, |store| match (room, args) {
-        (Room::ANY, _) | (_, [_, _]) => store.effect(args),
-        // As many as the queue had room for.
-        _ => store.effect(&[args[0], key, itoa::Buffer::new().format(count).as_bytes()]),
-    });
-    took(&mut ctx.store, key, room, count)
-}
-
-/// Announces that elements, which count as `count` changes, were taken from `end` of `key`, and deletes the list if it
-/// is empty. `state` records the effect.
-#[inline]
-pub(super) fn popped(
-    store: &mut Store,
-    key: &[u8],
-    (end, count): (End, usize),
-    emptied: bool,
-    state: impl FnOnce(&mut Store),
-) {
-    store.changed_with(key, Change::new(Class::List, pop_event(end)).times(count), state);
-    if emptied {
-        store.delete_if_empty(key);
     }
+    Ok(())
 }
 
 /// A pop from the first of several keys that exists.
@@ -151,38 +98,113 @@ impl Pop for ListPop {
     }
 
     #[inline]
-    fn try_key(self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
-        if ctx.store.config().recovers {
-            note_pops(&mut ctx.store, key, self.end, self.count.unwrap_or(1));
+    fn try_key(self, ctx: &mut Ctx, key: &[u8], owes: bool) -> Result<bool, CommandError> {
+        let mut restore = owes.then(|| ctx.spare_args());
+        let popping = self.popping(&mut ctx.reply, ctx.host);
+        let mut popping = Popping { key: Some(key), restore: restore.as_mut(), ..popping };
+        let is_found = take_from(&mut ctx.store, key, &mut popping)?;
+        if let Some(restore) = restore.filter(|_| is_found) {
+            ctx.restore_with(restore);
         }
-        let reply = &mut ctx.reply;
-        let Some((list, room)) = take_from_list(&mut ctx.store, key)? else { return Ok(false) };
-        reply.array(2);
-        reply.bulk(key);
-        let count = room.fit(self.count.unwrap_or(1).min(list.len()));
-        if self.count.is_some() {
-            reply.array(count);
-        }
-        let mut pace = Pace::new(ctx.host);
-        pop_several_with(list, self.end, count, |value| {
-            reply.bulk(value);
-            pace.step();
-        });
-        let emptied = list.is_empty();
-        popped(&mut ctx.store, key, (self.end, count), emptied, |store| self.state(store, key, count));
-        took(&mut ctx.store, key, room, count)?;
-        Ok(true)
+        Ok(is_found)
     }
 }
 
 impl ListPop {
-    fn state(self, store: &mut Store, key: &[u8], count: usize) {
-        let command = pop_command(self.end);
-        match self.count {
+    #[inline(always)]
+    fn popping<'c, 'r>(self, reply: &'c mut Reply<'r>, host: &'c mut dyn Host) -> Popping<'c, 'r> {
+        Popping { pop: self, reply, host, key: None, as_sent: None, restore: None, is_limited: false }
+    }
+}
+
+/// A pop under way.
+struct Popping<'c, 'r> {
+    pop: ListPop,
+    reply: &'c mut Reply<'r>,
+    host: &'c mut dyn Host,
+    /// The key, if the reply names it.
+    key: Option<&'c [u8]>,
+    /// The request, if it is its own effect.
+    as_sent: Option<&'c [&'c [u8]]>,
+    /// Where the command is put that puts the elements back.
+    restore: Option<&'c mut OwnedArgs>,
+    /// Whether a limit decided how many elements there are.
+    is_limited: bool,
+}
+
+impl Taking for Popping<'_, '_> {
+    type Value = List;
+    const IS_LIMITED: bool = true;
+
+    #[inline(always)]
+    fn leaving(&self) -> Option<(End, usize)> {
+        Some((self.pop.end, self.pop.count.unwrap_or(1)))
+    }
+
+    // One copy for all commands, into which the pop of one element is inlined.
+    #[inline(never)]
+    fn remove(&mut self, list: &mut List, room: Room) -> Removed {
+        let ListPop { end, count } = self.pop;
+        self.is_limited = room != Room::ANY;
+        let taken = room.fit(count.unwrap_or(1).min(list.len()));
+        if let Some(key) = self.key {
+            self.reply.array(2);
+            self.reply.bulk(key);
+            if let Some(restore) = &mut self.restore {
+                note_back(restore, key, list, (end, taken));
+            }
+        }
+        if count.is_some() {
+            self.reply.array(taken);
+        }
+        match taken {
+            1 => _ = list.pop_with(end, |value| self.reply.bulk(value)),
+            _ => self.remove_several(list, end, taken),
+        }
+        Removed::of(list, taken)
+    }
+
+    #[inline(always)]
+    fn change(&self, count: usize) -> Change {
+        Change::new(Class::List, pop_event(self.pop.end)).times(count)
+    }
+
+    #[inline(always)]
+    fn effect(&mut self, store: &mut Store, key: &[u8], count: usize) {
+        let sent = self.as_sent;
+        if let Some(args) = sent.filter(|_| !self.is_limited || self.pop.count.is_none()) {
+            return store.effect(args);
+        }
+        let command = sent.map_or(pop_command(self.pop.end), |args| args[0]);
+        match self.pop.count {
             None => store.effect(&[command, key]),
             Some(_) => store.effect(&[command, key, itoa::Buffer::new().format(count).as_bytes()]),
         }
     }
+}
+
+impl Popping<'_, '_> {
+    #[inline(never)]
+    fn remove_several(&mut self, list: &mut List, end: End, count: usize) {
+        let mut pace = Pace::new(&mut *self.host);
+        pop_several_with(list, end, count, |value| {
+            self.reply.bulk(value);
+            pace.step();
+        });
+    }
+}
+
+/// Prepares the command that puts `count` elements back, which are about to be popped from one end.
+fn note_back(restore: &mut OwnedArgs, key: &[u8], list: &List, (end, count): (End, usize)) {
+    // The element that was popped last goes back first.
+    let (from, reverse) = match end {
+        End::Head => (count as i64 - 1, true),
+        End::Tail => (-(count as i64), false),
+    };
+    let values: SmallVec<[Element; 1]> = list.iter(from, reverse).take(count).collect();
+    let mut args: ArgSlices = [push_command(end), key].into_iter().collect();
+    args.extend(values.iter().map(|value| &**value));
+    restore.set(&args);
 }
 
 pub(super) const LMPOP: Entry = Entry {
@@ -237,11 +259,7 @@ pub(super) const BLPOP: Entry = Entry {
 
 fn blpop(ctx: &mut Ctx) -> CommandResult {
     let [_, keys @ .., timeout] = ctx.args else { unreachable!("the arity says so") };
-    pop_or_block(ctx, keys, BLPOP_POP, timeout, serve_blpop)
-}
-
-fn serve_blpop(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
-    serve_pop(ctx, key, BLPOP_POP)
+    pop_or_block(ctx, keys, BLPOP_POP, timeout, |ctx, key| BLPOP_POP.try_key(ctx, key, true))
 }
 
 pub(super) const BRPOP: Entry = Entry {
@@ -254,11 +272,7 @@ pub(super) const BRPOP: Entry = Entry {
 
 fn brpop(ctx: &mut Ctx) -> CommandResult {
     let [_, keys @ .., timeout] = ctx.args else { unreachable!("the arity says so") };
-    pop_or_block(ctx, keys, BRPOP_POP, timeout, serve_brpop)
-}
-
-fn serve_brpop(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
-    serve_pop(ctx, key, BRPOP_POP)
+    pop_or_block(ctx, keys, BRPOP_POP, timeout, |ctx, key| BRPOP_POP.try_key(ctx, key, true))
 }
 
 pub(super) const BLMPOP: Entry = Entry {
@@ -287,36 +301,10 @@ pub(super) const BLMPOP: Entry = Entry {
 
 fn blmpop(ctx: &mut Ctx) -> CommandResult {
     let (keys, pop) = parse_several::<ListPop>(&ctx.args[2..])?;
-    pop_or_block(ctx, keys, pop, ctx.args[1], serve_blmpop)
-}
-
-fn serve_blmpop(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
-    let (_, pop) = parse_several::<ListPop>(&ctx.args[2..])?;
-    serve_pop(ctx, key, pop)
-}
-
-/// Pops for a waiter, and names the command that puts the element back. False, without a reply, if the list
-/// does not exist.
-fn serve_pop(ctx: &mut Ctx, key: &[u8], pop: ListPop) -> Result<bool, CommandError> {
-    let mut restore = ctx.spare_args();
-    let Some(list) = ctx.store.peek_as::<List>(key)? else { return Ok(false) };
-    // The element that was popped last goes back first.
-    let count = room(&ctx.store, key)?.fit(pop.count.unwrap_or(1).min(list.len()));
-    let (from, reverse) = match pop.end {
-        End::Head => (count as i64 - 1, true),
-        End::Tail => (-(count as i64), false),
-    };
-    {
-        let values: SmallVec<[Element; 1]> = list.iter(from, reverse).take(count).collect();
-        let mut args: ArgSlices = [push_command(pop.end), key].into_iter().collect();
-        args.extend(values.iter().map(|value| &**value));
-        restore.set(&args);
-    }
-    if !pop.try_key(ctx, key)? {
-        return Ok(false);
-    }
-    ctx.restore_with(restore);
-    Ok(true)
+    pop_or_block(ctx, keys, pop, ctx.args[1], |ctx, key| {
+        let (_, pop) = parse_several::<ListPop>(&ctx.args[2..])?;
+        pop.try_key(ctx, key, true)
+    })
 }
 
 /// The elements that a command pops, and its reply.
@@ -330,8 +318,9 @@ pub(crate) trait Pop: Copy {
     /// This pop for at most `count` elements.
     fn up_to(self, count: usize) -> Self;
 
-    /// Pops from `key`, with the key in the reply. False, without a reply, if the key does not exist.
-    fn try_key(self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError>;
+    /// Pops from `key`, with the key in the reply. False, without a reply, if the key does not exist. If it `owes`
+    /// the elements to a client that may be gone, it names the command that puts them back.
+    fn try_key(self, ctx: &mut Ctx, key: &[u8], owes: bool) -> Result<bool, CommandError>;
 }
 
 /// Reads `numkeys key [key ...] LEFT|RIGHT|MIN|MAX [COUNT count]`.
@@ -360,43 +349,14 @@ fn parse_positive(arg: &[u8], error: CommandError) -> Result<usize, CommandError
     parse_count(arg).ok().filter(|number| *number > 0).ok_or(error)
 }
 
-/// Pops from the first of `keys` that exists. False, without a reply, if none does.
-///
-/// A client that may be gone when the reply arrives is served like one that waited, with `owed`, so that
-/// elements that it misses are put back.
-#[inline]
-fn pop_in_turn<P: Pop>(
-    ctx: &mut Ctx,
-    keys: &[&[u8]],
-    pop: P,
-    owed: Option<Serve>,
-) -> Result<bool, CommandError> {
-    for (index, key) in keys.iter().enumerate() {
-        if index > 0 {
-            ctx.enter_next(key)?;
-        }
-        let found = match owed {
-            Some(serve) if ctx.store.client.may_be_gone && ctx.store.exists(key) => serve(ctx, key)?,
-            _ => pop.try_key(ctx, key)?,
-        };
-        if found {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// Pops from the first of `keys` that exists, or replies with a null array.
 pub(crate) fn pop_or_null<P: Pop>(ctx: &mut Ctx, keys: &[&[u8]], pop: P) -> CommandResult {
-    if !pop_in_turn(ctx, keys, pop, None)? {
-        ctx.reply.null_array();
-    }
-    Ok(())
+    run(ctx, keys, pop, None, |_, _| unreachable!("it does not wait"))
 }
 
 /// Pops from the first of `keys` that exists. If none does, the client waits for up to `timeout` seconds (0:
 /// forever) and is served by `serve`. A client that may not wait gets a null array.
-#[inline]
+#[inline(always)]
 pub(crate) fn pop_or_block<P: Pop>(
     ctx: &mut Ctx,
     keys: &[&[u8]],
@@ -405,25 +365,21 @@ pub(crate) fn pop_or_block<P: Pop>(
     serve: Serve,
 ) -> CommandResult {
     let timeout_ms = parse_timeout_in_seconds(timeout, ctx.store.now())?;
-    if !pop_in_turn(ctx, keys, pop, Some(serve))? {
-        block_or_null(ctx, keys, P::KIND, timeout_ms, serve);
-    }
-    Ok(())
+    run(ctx, keys, pop, Some(timeout_ms), serve)
 }
 
-fn block_or_null(ctx: &mut Ctx, keys: &[&[u8]], kind: Kind, timeout_ms: u64, serve: Serve) {
-    if !ctx.may_block() {
-        return ctx.reply.null_array();
+#[inline(always)]
+fn run<P: Pop>(
+    ctx: &mut Ctx,
+    keys: &[&[u8]],
+    pop: P,
+    timeout_ms: Option<u64>,
+    serve: Serve,
+) -> CommandResult {
+    let (when, owes) = (When::Holds(P::KIND), timeout_ms.is_some());
+    let ask = TakeOrWait { keys, order: None, when, also: None, timeout_ms, owes, serve };
+    if ctx.take_or_wait(&ask, |ctx, key, owes| pop.try_key(ctx, key, owes))? == Took::Nothing {
+        ctx.reply.null_array();
     }
-    let (args, when) = (ctx.args, When::Holds(kind));
-    ctx.block(&BlockOn {
-        args,
-        keys,
-        when,
-        also: None,
-        timeout_ms,
-        heeds_loss: false,
-        serve,
-        null_array: true,
-    });
+    Ok(())
 }

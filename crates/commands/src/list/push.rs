@@ -1,12 +1,14 @@
 //! LPUSH and RPUSH, and LPUSHX and RPUSHX, which push only to lists that exist.
 
-use ds::list::{End, List, ListLimits};
+use ds::list::{End, ListLimits};
+
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
     Acl, Change, Class, CommandResult, Ctx, Entry, Group, Host, KeySpec, Run, Shape, key, note_deep_list,
-    note_put_back, push_event, string,
+    note_pushed, push_event, string,
 };
+use keyspace::List;
 
 pub(super) const LPUSH: Entry = Entry {
     name: "lpush",
@@ -121,9 +123,7 @@ fn pushed(ctx: &mut Ctx, end: End, (len, is_left): Grown) {
     if is_left {
         note_deep_list(&mut ctx.store, key);
     }
-    if end == End::Tail && ctx.store.config().recovers {
-        note_put_back(&mut ctx.store, key, &ctx.args[2..]);
-    }
+    note_pushed(&mut ctx.store, key, end, &ctx.args[2..]);
     ctx.changed(key, Change::new(Class::List, push_event(end)).times(ctx.args.len() - 2));
     ctx.reply.int(len as i64);
 }

@@ -1,12 +1,14 @@
 //! The commands that only read a list.
 
-use ds::list::{List, visit_ahead};
+use ds::list::visit_ahead;
+
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
     Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, integer, key, keyword_is,
     parse_i64, string,
 };
+use keyspace::List;
 
 use crate::index_range::index_range;
 
@@ -27,7 +29,7 @@ pub(super) const LLEN: Entry = Entry {
 };
 
 fn llen(ctx: &mut Ctx) -> CommandResult {
-    let len = ctx.store.read_as::<List>(ctx.args[1])?.map_or(0, List::len);
+    let len = ctx.store.read_as::<List>(ctx.args[1])?.map_or(0, |list| list.len());
     ctx.reply.int(len as i64);
     Ok(())
 }

@@ -4,7 +4,7 @@ use ds::set::{Set, SetRef};
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
-    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, key, note_beat, string,
+    Acl, Change, Class, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, key, note_added, string,
 };
 
 use crate::scan;
@@ -43,11 +43,7 @@ fn sadd(ctx: &mut Ctx) -> CommandResult {
     if added > 0 {
         ctx.changed(key, Change::new(Class::Set, "sadd").times(added));
     }
-    if ctx.store.config().recovers
-        && let [identity] = members
-    {
-        note_beat(&mut ctx.store, key, identity);
-    }
+    note_added(&mut ctx.store, key, members);
     ctx.reply.int(added as i64);
     Ok(())
 }

@@ -1,22 +1,17 @@
 //! The pops that wait until there is a member to take.
 //!
 //! They take one at once if they can. Otherwise the client becomes a waiter at every key, and the command
-//! that creates a sorted set at one of them runs the same pop for it ([`serve`]), together with a `ZADD` that
+//! that creates a sorted set at one of them runs the same pop for it, together with a `ZADD` that
 //! puts everything back if the client is gone by then.
 
-use std::borrow::Cow;
-
-use ds::zset::ZSet;
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, double, integer,
-    key, oneof, token,
+    Acl, CommandResult, Ctx, Entry, Group, KeySpec, Route, Run, Serve, Shape, double, integer, key, oneof,
+    token,
 };
-use smallvec::SmallVec;
 
 use super::pop::{Answer, End, KEY_AND_PAIRS, ZSetPop};
-use super::with_zadd;
 use crate::list::pop::{Pop, parse_several, pop_or_block};
 
 const POP_MIN: ZSetPop = ZSetPop { end: End::Min, count: 1, answer: Answer::KeyAndMember };
@@ -46,7 +41,7 @@ pub(super) const BZPOPMIN: Entry = Entry {
 };
 
 fn bzpopmin(ctx: &mut Ctx) -> CommandResult {
-    pop_one(ctx, POP_MIN, |ctx, key| serve(ctx, key, POP_MIN))
+    pop_one(ctx, POP_MIN, |ctx, key| POP_MIN.try_key(ctx, key, true))
 }
 
 pub(super) const BZPOPMAX: Entry = Entry {
@@ -58,7 +53,7 @@ pub(super) const BZPOPMAX: Entry = Entry {
 };
 
 fn bzpopmax(ctx: &mut Ctx) -> CommandResult {
-    pop_one(ctx, POP_MAX, |ctx, key| serve(ctx, key, POP_MAX))
+    pop_one(ctx, POP_MAX, |ctx, key| POP_MAX.try_key(ctx, key, true))
 }
 
 /// Pops from the first existing key of those between the command's name and the timeout.
@@ -96,20 +91,6 @@ fn bzmpop(ctx: &mut Ctx) -> CommandResult {
     let (keys, pop) = parse_several::<ZSetPop>(&ctx.args[2..])?;
     pop_or_block(ctx, keys, pop, ctx.args[1], |ctx, key| {
         let (_, pop) = parse_several::<ZSetPop>(&ctx.args[2..])?;
-        serve(ctx, key, pop)
+        pop.try_key(ctx, key, true)
     })
-}
-
-/// Pops from `key` for a client that waited. False, without a reply, if there is no such sorted set.
-fn serve(ctx: &mut Ctx, key: &[u8], pop: ZSetPop) -> Result<bool, CommandError> {
-    let mut restore = ctx.spare_args();
-    let Some(zset) = ctx.store.peek_as::<ZSet>(key)? else { return Ok(false) };
-    let taken: SmallVec<[(Cow<'_, [u8]>, f64); 1]> = pop.taken(zset).collect();
-    with_zadd(key, &taken, |args| restore.set(args));
-    drop(taken);
-    if !pop.try_key(ctx, key)? {
-        return Ok(false);
-    }
-    ctx.restore_with(restore);
-    Ok(true)
 }

@@ -2,20 +2,23 @@
 //!
 //! The effect of a pop is to remove the members that it took, by name.
 
+use std::borrow::Cow;
 use std::iter::Take;
 
 use ds::zset::{Iter, ZSet, ZSetRef};
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
-    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Route, Run, Shape,
-    integer, key, keyword_is, oneof, parse_count, take_from, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, Host, KeySpec, OwnedArgs, Pace,
+    Removed, Room, Route, Run, Shape, Store, Taking, integer, key, keyword_is, oneof, parse_count, take_from,
+    token,
 };
-use keyspace::Kind;
-use resp::Proto;
+use keyspace::{Kind, Type};
+use resp::{Proto, Reply};
+use smallvec::SmallVec;
 
 use super::remove::state_removed;
-use super::{Layout, MEMBERS, PAIR, reply_member, reply_members};
+use super::{Layout, MEMBERS, PAIR, reply_member, reply_members, with_zadd};
 use crate::list::pop::{Pop, parse_several, pop_or_null};
 
 /// The members to take.
@@ -58,7 +61,7 @@ pub(super) struct ZSetPop {
 
 impl ZSetPop {
     /// The members of `zset` that it takes, in the order of the reply.
-    pub(super) fn taken<'z>(&self, zset: ZSetRef<'z>) -> Take<Iter<'z>> {
+    fn taken<'z>(&self, zset: ZSetRef<'z>) -> Take<Iter<'z>> {
         let members = match self.end {
             End::Min => zset.iter(),
             End::Max => zset.iter_from_rank(zset.len().saturating_sub(1), true),
@@ -83,44 +86,82 @@ impl Pop for ZSetPop {
         ZSetPop { count, ..self }
     }
 
-    fn try_key(self, ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
-        let (records, mut pace) = (ctx.store.records_effects(), Pace::new(ctx.host));
-        let Some(mut zset) = take_from::<ZSet>(&mut ctx.store, key)? else { return Ok(false) };
-        let taken = self.taken(zset.lend());
+    fn try_key(self, ctx: &mut Ctx, key: &[u8], owes: bool) -> Result<bool, CommandError> {
+        let mut restore = owes.then(|| ctx.spare_args());
+        let records = ctx.store.records_effects();
+        let (reply, host) = (&mut ctx.reply, &mut *ctx.host);
+        let mut popping =
+            Popping { pop: self, key, reply, host, records, restore: restore.as_mut(), gone: Vec::new() };
+        let is_found = take_from(&mut ctx.store, key, &mut popping)?;
+        if let Some(restore) = restore.filter(|_| is_found) {
+            ctx.restore_with(restore);
+        }
+        Ok(is_found)
+    }
+}
+
+/// A pop under way.
+struct Popping<'c, 'r> {
+    pop: ZSetPop,
+    key: &'c [u8],
+    reply: &'c mut Reply<'r>,
+    host: &'c mut dyn Host,
+    /// Whether effects are recorded.
+    records: bool,
+    /// Where the command is put that puts the members back.
+    restore: Option<&'c mut OwnedArgs>,
+    /// The members for the effect.
+    gone: Vec<Vec<u8>>,
+}
+
+impl Taking for Popping<'_, '_> {
+    type Value = ZSet;
+    const IS_LIMITED: bool = false;
+
+    fn remove(&mut self, mut zset: <ZSet as Type>::Mut<'_>, _: Room) -> Removed {
+        let (pop, reply, mut pace) = (self.pop, &mut *self.reply, Pace::new(&mut *self.host));
+        if let Some(restore) = &mut self.restore {
+            let taken: SmallVec<[(Cow<'_, [u8]>, f64); 1]> = pop.taken(zset.lend()).collect();
+            with_zadd(self.key, &taken, |args| restore.set(args));
+        }
+        let taken = pop.taken(zset.lend());
         let (len, count) = (zset.lend().len(), taken.len());
-        match self.answer {
-            Answer::Members(layout) => reply_members(&mut ctx.reply, taken, layout, &mut pace),
+        match pop.answer {
+            Answer::Members(layout) => reply_members(reply, taken, layout, &mut pace),
             Answer::KeyAndMember => {
-                ctx.reply.array(1 + 2 * count);
-                ctx.reply.bulk(key);
+                reply.array(1 + 2 * count);
+                reply.bulk(self.key);
                 for (member, score) in taken {
-                    reply_member(&mut ctx.reply, &member, score, Layout::Flat);
+                    reply_member(reply, &member, score, Layout::Flat);
                 }
             }
             Answer::KeyAndPairs => {
-                ctx.reply.array(2);
-                ctx.reply.bulk(key);
-                reply_members(&mut ctx.reply, taken, Layout::Pairs, &mut pace);
+                reply.array(2);
+                reply.bulk(self.key);
+                reply_members(reply, taken, Layout::Pairs, &mut pace);
             }
         }
-        let ranks = match self.end {
+        let ranks = match pop.end {
             End::Min => 0..count,
             End::Max => len - count..len,
         };
-        let mut gone: Vec<Vec<u8>> = Vec::new();
-        if records {
+        if self.records {
             zset.remove_rank_range(ranks, &mut |member, _| {
-                gone.push(member.to_vec());
+                self.gone.push(member.to_vec());
                 pace.step();
             });
         } else {
             zset.drop_rank_range(ranks);
         }
-        drop(zset);
-        let change = Change::new(Class::ZSet, self.end.event()).times(count);
-        ctx.store.changed_with(key, change, |store| state_removed(store, key, &gone));
-        ctx.store.delete_if_empty(key);
-        Ok(true)
+        Removed { count, is_empty: count == len }
+    }
+
+    fn change(&self, count: usize) -> Change {
+        Change::new(Class::ZSet, self.pop.end.event()).times(count)
+    }
+
+    fn effect(&mut self, store: &mut Store, key: &[u8], _: usize) {
+        state_removed(store, key, &self.gone);
     }
 }
 
@@ -174,7 +215,7 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
         ctx.store.write_as::<ZSet>(key)?;
         false
     } else {
-        ZSetPop { end, count, answer: Answer::Members(layout) }.try_key(ctx, key)?
+        ZSetPop { end, count, answer: Answer::Members(layout) }.try_key(ctx, key, false)?
     };
     if !popped {
         ctx.reply.array(0);

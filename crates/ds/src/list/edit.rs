@@ -51,16 +51,11 @@ impl List {
     /// If `index` is greater than the length, or the value is longer than [`super::ELEMENT_BYTES_MAX`].
     pub fn insert(&mut self, index: usize, value: &[u8]) {
         self.expect_growth(value.len());
-        self.insert_at(index, value);
-    }
-
-    fn insert_at(&mut self, index: usize, value: &[u8]) {
         self.put_at(index, value);
-        self.extras.note_inserted(index, self.nodes.element_count());
     }
 
-    /// Inserts an element before or after the first one from the head that equals `pivot`. Returns the new length, or
-    /// `None` if there is no such element.
+    /// Inserts an element before or after the first one from the head that equals `pivot`. Returns its index, or `None`
+    /// if there is no such element.
     pub fn insert_relative(
         &mut self,
         pivot: &[u8],
@@ -70,8 +65,9 @@ impl List {
     ) -> Option<usize> {
         self.expect_growth(value.len());
         let index = self.positions(pivot, false, usize::MAX, on_node).next()?;
-        self.insert_at(if before { index } else { index + 1 }, value);
-        Some(self.len())
+        let index = if before { index } else { index + 1 };
+        self.put_at(index, value);
+        Some(index)
     }
 
     fn put_at(&mut self, index: usize, value: &[u8]) {
@@ -120,7 +116,19 @@ impl List {
 
     /// Removes elements equal to `value`, as LREM counts: the first `count`, the last if it is negative, or all if it
     /// is zero. Returns the number removed.
-    pub fn remove_matching(&mut self, count: i64, value: &[u8], mut on_node: impl FnMut(usize)) -> usize {
+    pub fn remove_matching(&mut self, count: i64, value: &[u8], on_node: impl FnMut(usize)) -> usize {
+        self.remove_matching_observed(count, value, on_node, None)
+    }
+
+    /// Like [`remove_matching`](Self::remove_matching), and tells `observer` of each element that goes: its index at
+    /// that moment, and the length then.
+    pub fn remove_matching_observed(
+        &mut self,
+        count: i64,
+        value: &[u8],
+        mut on_node: impl FnMut(usize),
+        mut observer: Option<&mut dyn FnMut(usize, usize)>,
+    ) -> usize {
         let limit = match count {
             0 => usize::MAX,
             _ => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX),
@@ -137,8 +145,12 @@ impl List {
             {
                 continue;
             }
-            let which = (value, limit - removed, count < 0);
-            self.extras.note_removing(&self.nodes, (at, len - removed), which);
+            if let Some(observer) = &mut observer {
+                let places = self.places_in(at, value, limit - removed, count < 0);
+                for (gone, place) in places.into_iter().rev().enumerate() {
+                    observer(place, len - removed - gone - 1);
+                }
+            }
             let gone = self.nodes[at].remove_matching(value, limit - removed, count < 0);
             if was_compressed && self.nodes[at].count() > 0 {
                 self.compress(at);
@@ -162,6 +174,17 @@ impl List {
         removed
     }
 
+    /// The indexes of the first `limit` elements of node `at` that equal `value` (the last if `reverse`), ascending.
+    fn places_in(&self, at: usize, value: &[u8], limit: usize, reverse: bool) -> Vec<usize> {
+        let before: usize = self.nodes.iter().take(at).map(ListNode::count).sum();
+        let node = &self.nodes[at];
+        let from_head = |within: usize| if reverse { node.count() - 1 - within } else { within };
+        let places = node.positions(value, reverse).into_iter().take(limit);
+        let mut places: Vec<usize> = places.map(|within| before + from_head(within)).collect();
+        places.sort_unstable();
+        places
+    }
+
     /// Removes up to `count` elements at the head.
     pub fn drop_front(&mut self, count: usize) {
         self.drop_end(End::Head, count);
@@ -183,7 +206,6 @@ impl List {
 
     /// Drops a bounded part of the contents. Returns false when nothing is left. Frees a long list in slices.
     pub fn free_slice(&mut self) -> bool {
-        self.extras.set(None);
         for _ in 0..self.nodes.len().min(FREE_SLICE_NODES) {
             let at = self.end_index(End::Tail);
             self.nodes.count_out(self.nodes[at].count());
@@ -196,7 +218,6 @@ impl List {
 
     fn drop_end(&mut self, end: End, count: usize) {
         let mut count = count.min(self.len());
-        let dropped = count;
         self.nodes.count_out(count);
         while count > 0 {
             let at = self.end_index(end);
@@ -210,9 +231,6 @@ impl List {
             self.nodes.take(at);
         }
         self.after_drop();
-        if let Some(seen) = self.extras.seen() {
-            seen.trimmed(if end == End::Head { dropped } else { 0 }, self.nodes.element_count());
-        }
     }
 
     /// Drops the node if it is empty, or merges it with a neighbour if both are small.

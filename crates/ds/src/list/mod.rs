@@ -1,4 +1,4 @@
-//! A list: the queue that this store exists for.
+//! A list: the elements of the queue that this store exists for.
 //!
 //! A row (`row`) of nodes of up to 8 KiB (`node`), each a run of elements in one buffer (`entry`). Push and pop touch
 //! the node at their end and move nothing else; an index is located by the nodes' counts, from the nearer end; a change
@@ -26,7 +26,6 @@ mod deep;
 mod edit;
 mod element;
 pub(crate) mod entry;
-mod extra;
 mod imprint;
 mod iter;
 pub(crate) mod node;
@@ -40,7 +39,6 @@ pub use deep::ListLimits;
 use deep::{GROUP_NODES, Tried};
 pub use element::Element;
 pub use entry::back_bytes;
-pub use extra::Extras;
 pub use iter::{Iter, visit_ahead};
 use node::ListNode;
 pub use node::NODE_BYTES_MAX;
@@ -48,7 +46,6 @@ use nodes::Nodes;
 pub use search::{Bookmark, Stretch};
 
 use crate::mover::{Mover, WalkPosition};
-use crate::queue::Shown;
 
 /// Length of the longest element. Requests are limited far below it.
 pub const ELEMENT_BYTES_MAX: usize = u32::MAX as usize - entry::OVERHEAD_BYTES_MAX;
@@ -85,14 +82,13 @@ impl End {
 #[derive(Clone, Default)]
 pub struct List {
     nodes: Nodes,
-    extras: Extras,
     is_quicklist: bool,
-    /// How clients have used it, while it was not known to be a queue.
-    pub shown: Shown,
+    /// A byte for whoever observes the list. It would be padding otherwise.
+    pub mark: u8,
 }
 
 // Most lists are short.
-const _: () = assert!(size_of::<List>() == 48);
+const _: () = assert!(size_of::<List>() == 40);
 
 impl List {
     /// An empty list; allocates nothing.
@@ -119,7 +115,7 @@ impl List {
 
     /// Bytes that the list has allocated, as requested; the allocator's overhead is not counted.
     pub fn memory_bytes(&self) -> usize {
-        self.nodes.memory_bytes() + self.nodes.buffer_bytes() + self.extras.memory_bytes()
+        self.nodes.memory_bytes() + self.nodes.buffer_bytes()
     }
 
     /// Announces that values of `value_bytes` in total are about to be added. [`Self::push`] does so for its value. A
@@ -141,12 +137,9 @@ impl List {
     /// If the value is longer than [`ELEMENT_BYTES_MAX`].
     pub fn push(&mut self, end: End, value: &[u8]) {
         self.add(end, value);
-        if let Some(seen) = self.extras.seen() {
-            seen.pushed(end, 1, self.nodes.element_count());
-        }
     }
 
-    /// Adds elements at one end, one after the other, as a client does: that shows which end is which.
+    /// Adds elements at one end, one after the other.
     ///
     /// # Panics
     /// Like [`push`](Self::push).
@@ -157,13 +150,6 @@ impl List {
         }
         for value in values {
             self.add(end, value);
-        }
-        match self.extras.seen() {
-            Some(seen) => {
-                seen.pushed(end, values.len(), self.nodes.element_count());
-                seen.pushed_by_client(end);
-            }
-            None => self.shown.push(end),
         }
     }
 
@@ -221,22 +207,14 @@ impl List {
         }
         let result = node.pop_with(end, visit);
         let is_empty = node.count() == 0;
-        let len = match sums {
-            Some(sums) => {
-                sums.len -= 1;
-                sums.len
-            }
-            None => node.count(),
-        };
+        if let Some(sums) = sums {
+            sums.len -= 1;
+        }
         if is_empty {
             self.drop_emptied(end);
         }
         if self.is_quicklist && !self.nodes.has_more_than_one() {
             self.after_removal();
-        }
-        match self.extras.seen() {
-            Some(seen) => seen.popped(end, len),
-            None => self.shown.pop(end),
         }
         Some(result)
     }
@@ -386,7 +364,6 @@ impl List {
     pub fn defragment(&mut self, place: &mut WalkPosition, mover: &mut dyn Mover) -> bool {
         if place.part == 0 {
             self.nodes.relocate(mover);
-            self.extras.relocate(mover);
         }
         while let Some(node) = self.nodes.get_mut(place.part) {
             node.relocate(mover);
@@ -413,9 +390,6 @@ impl List {
             assert!(node.count() > 0 || node.capacity_bytes() <= EMPTY_BYTES_MAX);
             assert!(node.used_bytes() <= GROUP_NODES * NODE_BYTES_MAX || node.count() == 1);
             assert!(node.capacity_bytes() <= GROUP_NODES * NODE_BYTES_MAX || node.count() == 1);
-        }
-        if let Some(seen) = self.seen() {
-            seen.arrivals().debug_validate(self.len());
         }
     }
 }

@@ -93,12 +93,6 @@ impl List {
     /// node, in ascending order. The rest stays uncompressed. Returns the new position of the search.
     pub fn remove_in(&mut self, at: usize, places: &[usize], end: End) -> Option<Bookmark> {
         self.expand(at);
-        let (first, len) = (self.first_index(at), self.len());
-        if let Some(seen) = self.extras.seen() {
-            for (gone, place) in places.iter().rev().enumerate() {
-                seen.removed(first + place, 1, len - gone - 1);
-            }
-        }
         let node = &mut self.nodes[at];
         let (mut place, mut rest) = (0, places);
         node.retain(|_| {
@@ -155,7 +149,6 @@ mod tests {
 
     use super::*;
     use crate::list::ListLimits;
-    use crate::queue::Seen;
     use crate::random::Random;
 
     const LIMITS: ListLimits = ListLimits { nodes_min: 6, plain_nodes: 2, plain_part: 1 };
@@ -201,7 +194,6 @@ mod tests {
         for seed in 0..150 {
             let random = Random::new(seed);
             let mut state = Changing { list: List::new(), random, next: 0, stayed: BTreeSet::new() };
-            state.list.extras_mut().set(Some(Seen::default()));
             let end = if seed % 2 == 0 { End::Head } else { End::Tail };
             for _ in 0..state.random.below(1500) {
                 state.push(End::Head);

@@ -6,8 +6,7 @@
 //! | `storing` | stores and deletes values, and sets when they expire |
 //! | `changes` | announces changes: to watchers, to subscribers of events, as an effect |
 //! | `exchange` | replaces databases, and finds the waiters to serve |
-//! | `limits` | how many elements may be taken from a queue |
-//! | `queues` | paused queues |
+//! | `queues/` | takes elements out of queues, pauses and limits them, and notes what clients do to them |
 //! | `marks` | the marks of memcached's protocol |
 //!
 //! Look-ups never return an expired value: a command that meets an expired record deletes it, as an effect of
@@ -16,7 +15,6 @@
 
 mod changes;
 pub(crate) mod exchange;
-pub(crate) mod limits;
 pub(crate) mod lookup;
 mod marks;
 pub(crate) mod queues;

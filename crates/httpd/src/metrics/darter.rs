@@ -3,8 +3,8 @@
 
 use std::sync::atomic::Ordering;
 
+use jobs::queues::RecoveryFigures;
 use observe::{EntryType, Facts, Persistence, ThreadStats};
-use queues::RecoveryFigures;
 
 use super::exposition::{Exposition, Kind};
 use crate::state::HttpState;

@@ -1,7 +1,7 @@
 //! Metrics of queues, by queue.
 
 use config::METRICS_QUEUES_MAX;
-use queues::{JobFigure, Row, WAIT_BOUNDS_MS};
+use jobs::queues::{JobFigure, Row, WAIT_BOUNDS_MS};
 
 use super::exposition::{Exposition, Kind, label_text};
 use crate::labels::Sum;
@@ -161,7 +161,7 @@ fn histogram(
 #[cfg(test)]
 mod tests {
     use super::super::exposition::Format;
-    use queues::JobCounts;
+    use jobs::queues::JobCounts;
 
     use super::*;
     use crate::example::row;

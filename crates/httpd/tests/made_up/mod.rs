@@ -10,8 +10,8 @@ use config::SettingValue;
 use config::{HTTP_PORT, Settings};
 use engine::{Entry, Flag, Shards, Table};
 use httpd::{Listening, ServerConfig, Source};
+use jobs::queues::{Row, State, System, Waits};
 use observe::{Clients, CpuTime, Facts, Memory, Observed, Persistence, Replication, Server, Spans};
-use queues::{Row, State, System, Waits};
 
 /// See the head of this file.
 pub(crate) struct MadeUp {

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
+use crate::queues::own_id;
 use engine::Flag::*;
 use engine::{
     CommandError, CommandResult, Ctx, Entry, Run, Shape, block, integer, key, keyword_is, oneof, string,
     token, unix_time,
 };
-use queues::own_id;
 
 use super::{CHANGING, bad_word, parse_ms, parse_positive};
 use crate::job::{ID_BYTES_MAX, Jobs};

@@ -4,8 +4,8 @@
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
-    Begin, BlockOn, CommandError, CommandResult, Ctx, Entry, Find, KeySpec, Route, Run, Shape, UP_TO_WORD,
-    When, got_room, integer, key, keyword_is, note_place, oneof, string, token,
+    Begin, CommandError, CommandResult, Ctx, Entry, Find, KeySpec, Route, Run, Shape, TakeOrWait, Took,
+    UP_TO_WORD, When, got_room, integer, key, keyword_is, note_place, oneof, string, token,
 };
 
 use super::{CHANGING, bad_word, check_worker, parse_lease, parse_ms, parse_positive};
@@ -108,14 +108,14 @@ impl<'k, 'a> Request<'k, 'a> {
         }
     }
 
-    /// Takes from `queue` and replies with the jobs. Returns no jobs, and writes no reply, if the queue has
-    /// nothing.
-    fn try_queue(&self, ctx: &mut Ctx, queue: &[u8]) -> Result<Vec<Taken>, CommandError> {
+    /// Takes from `queue` and replies with the jobs. False, without a reply, if the queue has nothing. If it `owes`
+    /// the jobs to a client that may be gone, it names the command that gives them back.
+    fn try_queue(&self, ctx: &mut Ctx, queue: &[u8], owes: bool) -> Result<bool, CommandError> {
         note_place(&mut ctx.store, queue);
         let has_list = ctx.store.exists(queue);
         let jobs = Jobs::to_take(&mut ctx.store, queue)?;
         if !has_list && !jobs.has_groups(&ctx.store) {
-            return Ok(Vec::new());
+            return Ok(false);
         }
         follow(&mut ctx.store, queue);
         let lease = Lease { worker: self.worker, until_ms: ctx.store.now() + self.lease_ms };
@@ -128,7 +128,7 @@ impl<'k, 'a> Request<'k, 'a> {
         }
         assert!(taken.len() as u64 <= count, "no more jobs are taken than the limit leaves room for");
         if taken.is_empty() {
-            return Ok(taken);
+            return Ok(false);
         }
         ctx.reply.array(taken.len());
         for Taken { id, attempt, payload } in &taken {
@@ -138,7 +138,10 @@ impl<'k, 'a> Request<'k, 'a> {
             ctx.reply.int(attempt.cast_signed());
             ctx.reply.bulk(payload);
         }
-        Ok(taken)
+        if owes {
+            restore(ctx, queue, &taken);
+        }
+        Ok(true)
     }
 }
 
@@ -151,34 +154,23 @@ fn take(ctx: &mut Ctx) -> CommandResult {
             Some(request.order.indexes(request.queues.len(), ctx.store.random(request.queues[0])))
         }
     };
-    for place in 0..request.queues.len() {
-        let index = indexes.as_ref().map_or(place, |indexes| indexes[place]);
-        let queue = request.queues[index];
-        if index > 0 {
-            ctx.enter_next(queue)?;
-        }
-        let is_found = match ctx.store.client.may_be_gone {
-            true => serve(ctx, queue)?,
-            false => !request.try_queue(ctx, queue)?.is_empty(),
-        };
-        if is_found {
-            return Ok(());
-        }
-    }
-    let Some(timeout_ms) = request.wait_ms.filter(|_| ctx.may_block()) else {
-        ctx.reply.null_array();
-        return Ok(());
-    };
-    ctx.block(&BlockOn {
-        args: ctx.args,
+    let ask = TakeOrWait {
         keys: request.queues,
+        order: indexes.as_deref(),
         when: When::Finds(has_some),
         also: None,
-        timeout_ms,
-        heeds_loss: false,
-        serve,
-        null_array: true,
-    });
+        timeout_ms: request.wait_ms,
+        owes: true,
+        serve: |ctx, queue| Request::parse(ctx.args)?.try_queue(ctx, queue, true),
+    };
+    match ctx.take_or_wait(&ask, |ctx, queue, owes| request.try_queue(ctx, queue, owes))? {
+        Took::Some => return Ok(()),
+        Took::Nothing => {
+            ctx.reply.null_array();
+            return Ok(());
+        }
+        Took::Waits => {}
+    }
     for queue in request.queues {
         // The take reached its limit of jobs to pass over before the end of the queue.
         if has_some(&ctx.store, queue) {
@@ -188,20 +180,13 @@ fn take(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// Takes jobs for a client that waits or may be gone; if it is gone, its jobs go back.
-fn serve(ctx: &mut Ctx, queue: &[u8]) -> Result<bool, CommandError> {
-    let request = Request::parse(ctx.args)?;
-    let taken = request.try_queue(ctx, queue)?;
-    if taken.is_empty() {
-        return Ok(false);
-    }
-    // It releases only these attempts: by then the leases may have ended, and other workers may have the
-    // jobs.
+/// Names the command that gives jobs back if their client is gone. It releases only these attempts: by then the
+/// leases may have ended, and other workers may have the jobs.
+fn restore(ctx: &mut Ctx, queue: &[u8], taken: &[Taken]) {
     let attempts: Vec<String> = taken.iter().map(|job| job.attempt.to_string()).collect();
     let jobs = taken.iter().zip(&attempts).flat_map(|(job, attempt)| [&job.id[..], attempt.as_bytes()]);
     let args: Vec<&[u8]> = [&b"JOB.RELEASE"[..], queue, b"ATTEMPT"].into_iter().chain(jobs).collect();
     let mut restore = ctx.spare_args();
     restore.set(&args);
     ctx.restore_with(restore);
-    Ok(true)
 }

@@ -131,7 +131,7 @@ impl Recovery {
     }
 
     /// Notes a process's beat.
-    pub fn beat(&self, process: Process, client: u64, at_ms: u64) {
+    pub(crate) fn beat(&self, process: Process, client: u64, at_ms: u64) {
         let beats = &mut self.lock().beats;
         let before_ms = beats.get(&process).map(|known| known.last_ms);
         if before_ms.is_some() || beats.len() < PROCESSES_MAX {

@@ -10,11 +10,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::Ordering;
 
+use crate::queues::own_id;
 use background::Visits;
-use ds::list::{End, List};
+use ds::list::End;
 use ds::set::Set;
 use engine::{Change, Class, Store, Tx, note_put_back};
-use queues::own_id;
+use keyspace::List;
 use shard::ShardId;
 
 use super::search::{Found, Job};

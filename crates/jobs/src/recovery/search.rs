@@ -10,10 +10,10 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
+use crate::queues::{json_member, json_text, own_id};
 use background::Visits;
 use ds::hash::Hash;
 use keyspace::queue::Pop;
-use queues::{json_member, json_text, own_id};
 use shard::ShardId;
 
 use super::watch::{Around, look_at, store_of};

@@ -1,6 +1,6 @@
 //! Processes that die, stop and live, and what becomes of their jobs.
 
-use engine::{Client, Local, Post};
+use engine::{Client, JobsNews, Local, Post};
 use keyspace::queue::RecoveryFigures;
 use resp::{Output, Proto};
 use shard::{Placement, ShardId};
@@ -56,7 +56,7 @@ impl Stage {
         let local = &mut self.taken.world.0;
         local.run(client, &args, &mut (), &mut out);
         for post in std::mem::take(&mut local.posts) {
-            if let Post::Beat { db, set, identity, client } = post {
+            if let Post::Jobs(JobsNews::Beat { db, set, identity, client }) = post {
                 self.recovery.beat(Process { db, set, identity }, client, local.now.cast_unsigned());
             }
         }

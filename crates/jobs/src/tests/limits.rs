@@ -2,7 +2,7 @@
 
 use ds::random::Random;
 use ds::zset::ZSet;
-use engine::{Client, Post};
+use engine::{Client, JobsNews, Post};
 use resp::Proto;
 
 use super::World;
@@ -21,7 +21,7 @@ impl World {
     /// The times at which the thread was told to look at a queue.
     fn told(&self) -> Vec<i64> {
         let due = self.0.posts.iter().filter_map(|post| match post {
-            Post::Due(due) => Some(due.time_ms),
+            Post::Jobs(JobsNews::Due(due)) => Some(due.time_ms),
             _ => None,
         });
         due.collect()
@@ -289,7 +289,7 @@ fn no_window_has_more_and_no_more_are_active() {
             let client = Client::internal(0, Proto::Resp2);
             let (active_count, depth) = world.0.with_store(client, |store| {
                 let active = store.peek_as::<ZSet>(b"{q}:jobs:active").expect("its own");
-                let list = store.peek_as::<ds::list::List>(b"q").expect("a list");
+                let list = store.peek_as::<keyspace::List>(b"q").expect("a list");
                 (active.map_or(0, |set| set.len() as u64), list.map_or(0, |list| list.len() as u64))
             });
             assert!(active_count <= active, "seed {seed}: {line}: {active_count} of {active} are active");

@@ -8,8 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use ds::queue::Figures;
-
+use super::figures::Figures;
 use super::promotions::Promotions;
 use super::recognize::{Learnt, Patterns, bound_queue};
 

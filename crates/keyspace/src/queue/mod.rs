@@ -3,7 +3,7 @@
 //! ```text
 //!   Known (all threads)      patterns, and the figures of all queues: readers need no shard for these
 //!     Queues (a database)    name → figures, and the state of a queue while its list does not exist
-//!       List                 has that state itself while it exists (ds::queue)
+//!       List                 has that state itself while it exists (`list`)
 //! ```
 //!
 //! A new key is checked once ([`Queues::arrive`]). A list that is a queue gets the queue's record of events,
@@ -11,13 +11,21 @@
 //! stay here; the arrival times of its elements go with the list. Sorted sets and streams are only
 //! registered, and their figures are updated every second ([`Queues::refresh`]).
 
+mod arrivals;
+mod figures;
+mod jobs;
 mod known;
+mod list;
 mod popped;
 mod promotions;
 mod recognize;
 mod row;
+mod seen;
+mod taken_at;
+mod takes;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,18 +33,25 @@ use std::sync::Arc;
 use ds::Kind;
 use ds::compact_table::{CompactTable, SharedBlock};
 use ds::hashing::{self, Seed};
-use ds::list::{End, List};
-use ds::queue::{Arrivals, Book, Figures, JobCounts, Seen, Shown};
+use ds::list::End;
 use ds::stream::{Stream, StreamId};
 
+pub use arrivals::{Arrivals, EXACT, PRECISION};
+pub use figures::{Activity, FOLD_MS, Figures, RATE_SPANS_S, Rates, WAIT_BOUNDS_MS};
+pub use jobs::{JobCounts, JobFigure};
 pub use known::{Known, RecoveryFigures};
+pub use list::List;
 pub use popped::{Pop, Popped};
 pub use promotions::{PROMOTIONS, Promoted, Promotions};
 pub use recognize::{
-    ACTIVE, CRON, Class, DEAD, DELAYED, GROUPS, GROUPS_FULL, JOBS, LIMIT, PLAIN, Patterns, RATE, State,
-    System, TURN, is_rate, queue_beside,
+    ACTIVE, CELERY_PRIORITY, CRON, Class, DEAD, DELAYED, GROUPS, GROUPS_FULL, JOBS, LIMIT, MS_MIN, PLAIN,
+    Patterns, RATE, State, System, TURN, is_rate, queue_beside,
 };
 pub use row::{Row, SHOWN_NAME_BYTES_MAX, Waits, rows, rows_of};
+pub use seen::{Book, Seen};
+pub use taken_at::Shown;
+pub use takes::{pop_several_with, take};
+pub use waits::{PERIODS_S, Quantiles, WaitTimes};
 
 use crate::record::{Record, RecordMut, RecordRef};
 use crate::value::{Value, ValueRef};
@@ -185,6 +200,12 @@ impl Queues {
         self.first.begin(key)
     }
 
+    /// Whether any queue is paused or has the key of a limit beside it, so that consumers may find it empty.
+    #[inline]
+    pub fn may_be_closed(&self) -> bool {
+        self.paused_count > 0 || !self.ruled[Rule::Limit as usize].is_empty()
+    }
+
     /// Whether consumers find the queue empty.
     #[inline]
     pub fn is_paused(&self, hash: u64, key: &[u8]) -> bool {
@@ -286,7 +307,7 @@ impl Queues {
         let Some(list) = record.list_mut() else { return };
         match figures {
             Some(figures) => self.open(hash, figures, list),
-            None if list.seen().is_some() => list.extras_mut().set(None),
+            None if list.seen().is_some() => list.set_seen(None),
             None => {}
         }
     }
@@ -303,8 +324,8 @@ impl Queues {
         let mut idle = self.take_idle(hash, &figures.name);
         let kept = idle.as_mut().and_then(|idle| close(idle.list_mut()?));
         let book = kept.unwrap_or_else(|| Book::new(figures));
-        let (len, shown, now_ms) = (list.len(), list.shown, self.known.now_ms());
-        let seen = list.extras_mut().get_or_begin(|| Seen::new(Arrivals::at_once(len, now_ms)));
+        let (len, shown, now_ms) = (list.len(), list.shown(), self.known.now_ms());
+        let seen = list.seen_or_begin(|| Seen::new(Arrivals::at_once(len, now_ms)));
         seen.open(book, len, shown);
     }
 
@@ -322,7 +343,7 @@ impl Queues {
     /// Notes the end from which a list that is not a queue was popped, when its last element is gone.
     #[inline]
     pub(crate) fn note_emptied(&mut self, hash: u64, record: &mut Record) {
-        let popped = record.list_mut().and_then(|list| list.shown.popped());
+        let popped = record.list_mut().and_then(|list| list.shown().popped());
         if popped == Some(End::Head) || popped.is_some() && self.popped_at_head.is_some() {
             let places = self.popped_at_head.get_or_insert_with(|| Box::new([0; POPPED_AT_HEAD_MAX]));
             let place = &mut places[hash as usize % POPPED_AT_HEAD_MAX];
@@ -631,7 +652,7 @@ fn is_queue(list: &List) -> bool {
 
 /// Ends observing a list as a queue, and returns the queue's record. The arrival times stay with the list.
 fn close(list: &mut List) -> Option<Book> {
-    list.extras_mut().seen()?.close()
+    list.seen_mut()?.close()
 }
 
 /// Like [`close`], but returns the record of an empty list with the queue's record.
@@ -643,7 +664,7 @@ fn idle_record(list: &mut List) -> Option<Record> {
     let name = Arc::clone(book.figures());
     let (mut idle, mut seen) = (List::new(), Seen::default());
     seen.open(book, 0, Shown::default());
-    idle.extras_mut().set(Some(seen));
+    idle.set_seen(Some(seen));
     Some(Record::new(&name.name, Value::List(Box::new(idle))))
 }
 
@@ -669,8 +690,8 @@ fn refresh(figures: &Figures, record: RecordMut<'_>, now: Now) {
         ValueRef::List(list) => size_of::<List>() + list.memory_bytes(),
         other => return refresh_other(figures, other, record.lend().memory_bytes(), now),
     };
-    if let Some(list) = record.list_mut() {
-        list.extras_mut().refresh(now.steady_ms, memory_bytes);
+    if let Some(seen) = record.list_mut().and_then(List::seen_mut) {
+        seen.refresh(now.steady_ms, memory_bytes);
     }
 }
 

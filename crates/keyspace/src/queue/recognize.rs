@@ -149,8 +149,8 @@ enum Scores {
 
 const SCORES: [Scores; 4] = [Scores::Other, Scores::Seconds, Scores::Ms, Scores::Ms4096];
 
-/// Larger numbers are times in milliseconds rather than in seconds.
-const MS_MIN: f64 = 1e11;
+/// Numbers of at least this are times in milliseconds rather than in seconds.
+pub const MS_MIN: f64 = 1e11;
 
 /// The system and the state of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,7 +169,7 @@ impl Class {
     /// A queue whose name no pattern matches, and whose jobs are leased.
     pub(super) const JOBS: Class = Class { system: System::Jobs, state: State::Waiting, scores: Scores::Ms };
 
-    /// Encodes the class as the number stored in [`ds::queue::Figures`].
+    /// Encodes the class as the number stored in [`Figures`](super::Figures).
     pub fn number(self) -> u16 {
         (self.system as u16) << 8 | (self.state as u16) << 4 | self.scores as u16
     }
@@ -278,7 +278,7 @@ pub(super) enum Learnt {
 /// The first bytes of names that the systems always use.
 const FIRST: &[u8] = b"qsrdbcuha_{";
 /// The separator that kombu puts between a queue's name and its priority.
-const CELERY_PRIORITY: &[u8] = b"\x06\x16";
+pub const CELERY_PRIORITY: &[u8] = b"\x06\x16";
 
 impl Default for Patterns {
     fn default() -> Self {

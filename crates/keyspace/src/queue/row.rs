@@ -3,8 +3,9 @@
 use std::cmp::{Ordering, Reverse};
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::figures::{Figures, WAIT_BOUNDS_MS};
+use super::jobs::{JobCounts, JobFigure};
 use super::{Class, Known, State, System};
-use ds::queue::{Figures, JobCounts, JobFigure, WAIT_BOUNDS_MS};
 
 /// The waiting times of elements until they were taken.
 #[derive(Clone, Debug, Default)]

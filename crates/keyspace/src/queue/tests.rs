@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use ds::hashing::{Seed, hash};
-use ds::list::{End, List};
-use ds::queue::{Figures, JobCounts, JobFigure};
+use ds::list::End;
 use ds::zset::{ZSet, ZSetLimits};
 
 use super::*;
@@ -29,7 +28,7 @@ impl World {
         };
         let (record, _) = self.db.find_or_insert(hash(&self.seed, key.as_bytes()), key.as_bytes(), make);
         let Value::List(list) = record.into_value() else { panic!("it is a list") };
-        list.extras_mut().set_time(now_ms);
+        list.set_time(now_ms);
         list.push(End::Head, b"job");
     }
 
@@ -38,7 +37,7 @@ impl World {
         let hash = hash(&self.seed, key.as_bytes());
         let record = self.db.find_mut(hash, key.as_bytes()).expect("it is there");
         let Value::List(list) = record.into_value() else { panic!("it is a list") };
-        list.extras_mut().set_time(now_ms);
+        list.set_time(now_ms);
         list.pop(End::Tail).expect("it has an element");
         self.db.remove_emptied(hash, key.as_bytes()).is_none()
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use ds::compact_table::Held;
 use ds::dictionary::Dictionary;
-use ds::list::List;
 use ds::mover::{Mover, WalkPosition};
 
 use super::content::Content;
@@ -14,6 +13,7 @@ use super::layout::{COLLECTION, INT, MARKED, NARROW_LENGTHS_AT, Parts, expiry_fo
 use super::{Record, RecordRef, Wide, write, write_expiry, write_word};
 use crate::data_config::UnixMs;
 use crate::marks::Marks;
+use crate::queue::List;
 use crate::string::{Str, parse_int};
 use crate::value::{Value, ValueRef};
 

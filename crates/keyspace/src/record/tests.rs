@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use ds::hashing::Seed;
-use ds::list::{End, List};
+use ds::list::End;
 
 use super::*;
+use crate::List;
 use crate::db::Db;
 use crate::string::Str;
 

@@ -5,8 +5,8 @@ use std::io::{self, Chain, Cursor, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use ds::queue::{Arrivals, Seen};
 use engine::dump::Builder;
+use keyspace::queue::{Arrivals, Seen};
 use keyspace::{Dbs, Marks, Record, UnixMs, Value, access};
 use proactor::DiskReader;
 use rdb::{FileReader, Item, KeyItem, Why};
@@ -232,7 +232,7 @@ impl<'a> Target<'a> {
             let why = Why::Corrupt("the arrival times of a queue's elements are damaged");
             let arrivals =
                 Arrivals::from_bytes(bytes, list.len()).ok_or(rdb::Error { offset: item.offset, why })?;
-            list.extras_mut().set(Some(Seen::new(arrivals)));
+            list.set_seen(Some(Seen::new(arrivals)));
         }
         let mut dbs = self.dbs[shard.index()].lock().expect("nobody panicked");
         let db = &mut dbs[db];

@@ -27,7 +27,7 @@ const OWN_FAMILIES: &[Family] = &[
     Family::Server(connection::ENTRIES),
     Family::Migrate(ops::migrate::ENTRIES),
     Family::PubSub(pubsub::ENTRIES),
-    Family::Queues(::queues::ENTRIES),
+    Family::Queues(::jobs::queues::ENTRIES),
     Family::Scripting(scripting::ENTRIES),
     Family::Server(server::ENTRIES),
     Family::Server(transactions::ENTRIES),

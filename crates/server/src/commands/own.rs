@@ -79,7 +79,7 @@ families! {
     Migrate: dyn ops::migrate::Door;
     Memcached: dyn memcached::Door;
     PubSub: dyn pubsub::Door;
-    Queues: dyn queues::Door;
+    Queues: dyn jobs::queues::Door;
     Observe: dyn observe::Door;
     Replication: dyn replication::Door;
 }

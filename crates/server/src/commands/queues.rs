@@ -2,7 +2,7 @@
 
 use clients::session::Retry;
 use engine::{Command, CommandId, Keys, Needs, OwnedArgs, Task, Work};
-use queues::{Door, Label, Progress};
+use jobs::queues::{Door, Label, Progress};
 use shard::{Delegated, ShardId};
 
 use crate::message::Message;

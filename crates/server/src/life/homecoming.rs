@@ -4,7 +4,6 @@ use std::io::ErrorKind;
 
 use clients::session::{Answer, Gathering, Part, ReplyMode, Retry, Session};
 use engine::{Needs, Outcome, Post, Task, Work};
-use jobs::recovery::Process;
 use ops::migrate::Returned;
 use proactor::{CloseMode, ConnId};
 use resp::{Output, Reply};
@@ -256,9 +255,7 @@ impl Thread {
             | Post::Broadcast { .. }
             | Post::Event { .. }
             | Post::Flushed
-            | Post::Due(_)
-            | Post::Promote(_)
-            | Post::Beat { .. } => {
+            | Post::Jobs(_) => {
                 unreachable!("messages travel as deliveries")
             }
             Post::ServeLater { ready, also } => self.serve_later(ready, also),
@@ -356,11 +353,8 @@ pub(crate) fn send_posts(thread: &mut Thread) {
                 }
                 Post::Flushed => {}
                 Post::ServeLater { .. } => thread.host.mailroom.send(thread.host.id, Message::Post(post)),
-                Post::Due(due) => thread.host.jobs.add(due),
-                Post::Promote(due) => thread.host.jobs.add_promotion(due),
-                Post::Beat { db, set, identity, client } => {
-                    let process = Process { db, set, identity };
-                    thread.host.shared.recovery.beat(process, client, thread.tx.steady.cast_unsigned());
+                Post::Jobs(news) => {
+                    thread.host.jobs.hear(news, &thread.host.shared.recovery, thread.tx.steady);
                 }
             }
         }

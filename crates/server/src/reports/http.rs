@@ -9,9 +9,9 @@ use acl::{Access, Users};
 use clients::Entrance;
 use config::Settings;
 use httpd::{ServerConfig, Source};
+use jobs::queues::Row;
 use observe::Facts;
 use proactor::Socket;
-use queues::Row;
 
 use super::facts::Asked;
 use crate::message::Message;
@@ -37,7 +37,7 @@ impl Source for Served {
     }
 
     fn queues(&self) -> Vec<Row> {
-        queues::rows(self.shared.shards.queues(), self.shared.machine.clock.steady_ms())
+        jobs::queues::rows(self.shared.shards.queues(), self.shared.machine.clock.steady_ms())
     }
 
     fn settings(&self) -> &Settings {

@@ -359,7 +359,7 @@ mod tests {
     }
 
     /// Makes a queue known.
-    fn know(queues: &mut Queues, hash: u64, name: &[u8]) -> Arc<ds::queue::Figures> {
+    fn know(queues: &mut Queues, hash: u64, name: &[u8]) -> Arc<keyspace::queue::Figures> {
         queues.awaited(hash, name).expect("the name is that of a queue")
     }
 

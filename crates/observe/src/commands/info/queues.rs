@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use ds::queue::{JobCounts, JobFigure};
+use keyspace::queue::{JobCounts, JobFigure};
 use keyspace::queue::{Row, SHOWN_NAME_BYTES_MAX, State, rows};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 

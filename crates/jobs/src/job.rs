@@ -376,7 +376,8 @@ impl<'q> Jobs<'q> {
             // The job began in time, even if this attempt fails.
             record.begins_until_ms = None;
             record.payload_hash = None;
-            record.attempts += 1;
+            // A client may have written any number.
+            record.attempts = record.attempts.saturating_add(1);
             record.worker = lease.worker.to_vec();
             let active_count = self.set_due(store, self.names.active(), id, lease.until_ms)?;
             let mut limits = store.config().hash;

@@ -441,6 +441,7 @@ fn clients_wait_until_the_disks_of_replicas_have_what_they_wrote() {
     let client = &mut primary.client();
     let mut replicas = [silent_replica(&primary), silent_replica(&primary)];
     check(client, "SET a 1", "OK");
+    assert_eq!(client.show("WAITAOF 1 0 0"), "1) (integer) 1\n2) (integer) 0");
     assert_eq!(client.show("WAITAOF 1 1 20"), "1) (integer) 1\n2) (integer) 0");
     let end = offset(client);
     for (durable, replica) in [(end, 0), (1, 1)] {

@@ -56,15 +56,15 @@ impl Custody for Moved<'_> {
     }
 }
 
-struct Removed<'a> {
+struct AsynqRemoval<'a> {
     stem: &'a [u8],
 }
 
 pub(super) fn removed<'a>(from: &Place<'a>) -> Box<dyn Custody + 'a> {
-    Box::new(Removed { stem: from.stem() })
+    Box::new(AsynqRemoval { stem: from.stem() })
 }
 
-impl Custody for Removed<'_> {
+impl Custody for AsynqRemoval<'_> {
     fn keys(&self, store: &Store, id: &[u8]) -> Vec<Vec<u8>> {
         let key = task_key(self.stem, id);
         let lock = store.tx.hold.has(store.locate(&key).0).then(|| self.lock(store, &key)).flatten();
@@ -86,7 +86,7 @@ impl Custody for Removed<'_> {
     }
 }
 
-impl Removed<'_> {
+impl AsynqRemoval<'_> {
     /// The key that prevents other tasks of the same kind from being enqueued while this one exists.
     fn lock(&self, store: &Store, key: &[u8]) -> Option<Vec<u8>> {
         field(store, key, b"unique_key").filter(|lock| lock.starts_with(&[self.stem, b"unique:"].concat()))

@@ -121,16 +121,16 @@ impl Custody for Moved<'_> {
 }
 
 /// Jobs that are removed.
-struct Removed<'a> {
+struct BullmqRemoval<'a> {
     stem: &'a [u8],
     is_delayed: bool,
 }
 
 pub(super) fn removed<'a>(from: &Place<'a>) -> Box<dyn Custody + 'a> {
-    Box::new(Removed { stem: from.stem(), is_delayed: from.state() == Some(State::Scheduled) })
+    Box::new(BullmqRemoval { stem: from.stem(), is_delayed: from.state() == Some(State::Scheduled) })
 }
 
-impl Removed<'_> {
+impl BullmqRemoval<'_> {
     fn key(&self, id: &[u8]) -> Vec<u8> {
         [self.stem, id].concat()
     }
@@ -143,7 +143,7 @@ impl Removed<'_> {
     }
 }
 
-impl Custody for Removed<'_> {
+impl Custody for BullmqRemoval<'_> {
     fn keys(&self, store: &Store, id: &[u8]) -> Vec<Vec<u8>> {
         let key = self.key(id);
         let mut keys: Vec<Vec<u8>> = PARTS.iter().map(|part| [&key, *part].concat()).collect();

@@ -69,19 +69,19 @@ fn time(now_ms: i64) -> String {
     Timestamp::from_millisecond(now_ms).map_or_else(|_| String::new(), |time| format!("{time:.6}"))
 }
 
-struct Removed;
+struct RqRemoval;
 
 pub(super) fn removed<'a>() -> Box<dyn Custody + 'a> {
-    Box::new(Removed)
+    Box::new(RqRemoval)
 }
 
-impl Removed {
+impl RqRemoval {
     fn names(id: &[u8]) -> [Vec<u8>; 3] {
         [&b""[..], b":dependents", b":dependencies"].map(|part| [&job_key(id), part].concat())
     }
 }
 
-impl Custody for Removed {
+impl Custody for RqRemoval {
     fn keys(&self, _: &Store, id: &[u8]) -> Vec<Vec<u8>> {
         Self::names(id).to_vec()
     }

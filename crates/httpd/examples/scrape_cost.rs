@@ -1,5 +1,5 @@
 //! Measures what a scrape of `/metrics` and of `/queues.json` costs, by the number of queues:
-//! `cargo run --release -p admin --example scrape_cost`
+//! `cargo run --release -p httpd --example scrape_cost`
 
 #[path = "../tests/made_up/mod.rs"]
 mod made_up;

@@ -1,8 +1,7 @@
 //! The settings of the data path, which `CONFIG SET` changes while all threads use them.
 //!
 //! A thread has a reference of its own and looks at the beginning of each turn whether it is still the current one:
-//! one load and one comparison. Settings that were replaced are
-//! freed with their last reference.
+//! one load and one comparison. Settings that were replaced are freed with their last reference.
 
 #![expect(clippy::disallowed_types, reason = "it is locked only when CONFIG SET has changed something")]
 

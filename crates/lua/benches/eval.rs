@@ -1,7 +1,7 @@
 //! Measures the overhead of scripts without that of their commands: one thread, and a host that answers at
 //! once.
 //!
-//! `cargo bench -p script`. Prints nanoseconds per run and per call; compare runs on the same machine only.
+//! `cargo bench -p lua`. Prints nanoseconds per run and per call; compare runs on the same machine only.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -77,9 +77,14 @@ impl Clock {
     /// Milliseconds since 1970, as if the machine's clock had not been set since this one was created; never
     /// jumps or runs backwards.
     pub fn steady_ms(&self) -> u64 {
+        self.start_unix_ms() + self.monotonic_ms()
+    }
+
+    /// The wall clock when the monotonic one began.
+    fn start_unix_ms(&self) -> u64 {
         match &self.0 {
-            ClockSource::Real { start_unix_ms, .. } => start_unix_ms + self.monotonic_ms(),
-            ClockSource::Simulated { .. } => SIMULATED_START_UNIX_MS + self.monotonic_ms(),
+            ClockSource::Real { start_unix_ms, .. } => *start_unix_ms,
+            ClockSource::Simulated { .. } => SIMULATED_START_UNIX_MS,
         }
     }
 
@@ -95,12 +100,8 @@ impl Clock {
             }
             (ticks, now_ms) = (after, self.now_ms());
         }
-        let (start, start_unix_ms) = match &self.0 {
-            ClockSource::Real { start, start_unix_ms, .. } => (*start, *start_unix_ms),
-            ClockSource::Simulated { .. } => (0, SIMULATED_START_UNIX_MS),
-        };
-        let monotonic_ms = self.ticks_to_ns(start, ticks) / 1_000_000;
-        Moment { now_ms, steady_ms: start_unix_ms + monotonic_ms, monotonic_ms, ticks }
+        let monotonic_ms = self.monotonic_ns_at(ticks) / 1_000_000;
+        Moment { now_ms, steady_ms: self.start_unix_ms() + monotonic_ms, monotonic_ms, ticks }
     }
 
     /// Microseconds since 1970, as `TIME` reports them.
@@ -120,9 +121,13 @@ impl Clock {
 
     /// Nanoseconds since some moment in the past; never runs backwards.
     pub fn monotonic_ns(&self) -> u64 {
+        self.monotonic_ns_at(self.ticks())
+    }
+
+    fn monotonic_ns_at(&self, ticks: u64) -> u64 {
         match &self.0 {
-            ClockSource::Real { counter, start, .. } => counter.delta_as_nanos(*start, counter.raw()),
-            ClockSource::Simulated { now_ns, .. } => now_ns.load(Ordering::Relaxed),
+            ClockSource::Real { start, .. } => self.ticks_to_ns(*start, ticks),
+            ClockSource::Simulated { .. } => ticks,
         }
     }
 

@@ -21,7 +21,7 @@ impl Door for ThreadHost {
         let (args, needs) = (OwnedArgs::new(args), Needs::several(shards.into()));
         self.session().state.queue(Retry { command, args, needs, tries: 0 });
         let note = Task::new(Work::Notify, ShardId::default(), self.session().client, OwnedArgs::default());
-        self.mailroom.put_off(Message::Done(Delegated::new(note), Vec::new()));
+        self.net.mailroom.put_off(Message::Done(Delegated::new(note), Vec::new()));
     }
 
     fn may_change(&mut self, command: &Command, args: &[&[u8]], keys: Keys<'_>) -> bool {
@@ -29,6 +29,6 @@ impl Door for ThreadHost {
     }
 
     fn now_ns(&mut self) -> u64 {
-        self.driver.clock().monotonic_ns()
+        self.net.driver.clock().monotonic_ns()
     }
 }

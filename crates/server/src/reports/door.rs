@@ -13,7 +13,7 @@ impl Door for ThreadHost {
     }
 
     fn now_us(&mut self) -> u64 {
-        self.driver.clock().now_us()
+        self.net.driver.clock().now_us()
     }
 
     fn start_monitoring(&mut self) -> bool {
@@ -22,13 +22,13 @@ impl Door for ThreadHost {
             return false;
         }
         let conn = ConnId::from_bits(session.client.connection);
-        self.monitors.add(conn);
+        self.reports.monitors.add(conn);
         true
     }
 
     fn facts(&mut self) -> Box<dyn Facts + '_> {
-        let now_us = self.driver.clock().now_us();
-        Box::new(Asked { shared: self.shared, now_us, monotonic_ms: self.now_ms })
+        let now_us = self.net.driver.clock().now_us();
+        Box::new(Asked { shared: self.shared, now_us, monotonic_ms: self.net.now_ms })
     }
 
     fn purge(&mut self) {

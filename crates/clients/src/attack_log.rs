@@ -5,6 +5,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use proactor::CloseMode;
+
+use crate::session::Session;
+
 /// The shortest time between two such lines in the log.
 const QUIET_S: u64 = 60;
 
@@ -16,6 +20,13 @@ pub struct AttackLog {
 }
 
 impl AttackLog {
+    /// Ends a connection whose client speaks HTTP: nothing more is read, and it is closed at once.
+    #[cold]
+    pub fn end(&self, session: &mut Session, now_s: u64, mode: CloseMode) {
+        session.state.close(mode);
+        self.note(now_s, &session.peer);
+    }
+
     /// Logs the attempt of `peer`, unless one was logged shortly before `now_s`.
     pub fn note(&self, now_s: u64, peer: &str) {
         if self.is_due(now_s) {

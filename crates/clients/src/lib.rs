@@ -56,7 +56,7 @@ pub use error::Error;
 pub use giving_way::{GivingWay, LeftOver};
 pub use invalid::Invalid;
 pub use listeners::{ADDRESS_COUNT_MAX, Entrance, Listeners, Listening, kinds, listening};
-pub use moves::{Mover, Moves, Whereabouts};
+pub use moves::{FORMER_NAMES_MAX, Mover, Moves, Whereabouts, may_go};
 pub use refusal::refusal;
 pub use registry::Registry;
 pub use sizes::Sizes;

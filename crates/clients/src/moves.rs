@@ -8,7 +8,8 @@
 
 use std::collections::HashMap;
 
-use crate::session::{Parser, Session};
+use crate::session::{Parser, Session, Wait};
+use engine::Client;
 use proactor::{ConnId, Detached};
 use shard::Subscriber;
 
@@ -24,6 +25,32 @@ pub struct Mover {
     pub parser: Box<Parser>,
     /// The client's session.
     pub session: Box<Session>,
+}
+
+/// Limit of former names that a connection keeps. No message to an older one can still be on its way.
+pub const FORMER_NAMES_MAX: usize = 16;
+
+/// Whether only a client's session, and its waits in shards, depend on the thread that it is on.
+pub fn may_go(session: &Session) -> bool {
+    let is_known_elsewhere = session.is_subscriber()
+        || session.tracking.is_some()
+        || session.monitor
+        || session.replica.is_some()
+        || session.is_primary
+        || session.handshake.is_some();
+    let is_ending = session.has_hung_up || session.close_after_reply;
+    let is_at_rest = session.state.is_ready() || session.state.wait().is_some();
+    is_at_rest && !is_ending && !is_known_elsewhere && !is_known_by_oldest_name(session)
+}
+
+/// Whether a client has as many former names as allowed and waits under the first of them.
+fn is_known_by_oldest_name(session: &Session) -> bool {
+    let name = |wait: &Wait| {
+        let Client { thread, connection, .. } = wait.blocked.waiter.wait.client;
+        Subscriber { thread, connection }
+    };
+    session.former_names.len() == FORMER_NAMES_MAX
+        && session.state.wait().map(name).as_ref() == session.former_names.first()
 }
 
 /// See the head of this file.

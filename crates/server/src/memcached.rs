@@ -16,7 +16,7 @@ use resp::{Output, Proto};
 
 use crate::connections::bounds::has_had_its_turn;
 use crate::life::pipeline::{ROUNDS_PER_TURN, leave_rest};
-use crate::thread::{Thread, ThreadHost};
+use crate::thread::{Thread, ThreadHost, running};
 
 /// The largest item that a client may send with its user name and password.
 const CREDENTIALS_BYTES_MAX: usize = 1024;
@@ -36,11 +36,11 @@ impl Thread {
                 Some(bytes) => consumed += bytes,
                 None => return consumed,
             }
-            if self.stops_reading() || has_had_its_turn(&self.host, out) {
+            if self.stops_reading() || has_had_its_turn(&self.host.reports.accounting, out) {
                 break;
             }
         }
-        leave_rest(&mut self.host, conn);
+        leave_rest(running(&mut self.host.current), &mut self.host.net.unserved, conn);
         consumed
     }
 
@@ -100,7 +100,9 @@ impl Thread {
             Parsed::Http => {
                 // memcached would continue here, which lets a web page write to it.
                 out.extend_from_slice(b"ERROR\r\n");
-                self.host.abort_http(CloseMode::AfterFlush);
+                let now_s = self.host.net.driver.clock().now_ms() / 1000;
+                let log = &self.host.shared.attack_log;
+                log.end(self.host.session(), now_s, CloseMode::AfterFlush);
                 Some(input.len())
             }
         }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use acl::Users;
 use background::eviction::{Exceeded, Lowered};
+use clients::session::Judge;
 use clients::{AttackLog, Listeners, Registry, TlsKeeper};
 use config::{EntryMode, Settings};
 use ds::hashing::Seed;
@@ -193,6 +194,12 @@ impl Shared {
             tuning: self.machine.tuning.journal,
             is_simulated: self.is_simulated(),
         }
+    }
+
+    /// What calls of clients are judged by.
+    #[inline]
+    pub(crate) fn judge(&self) -> Judge<'_> {
+        Judge { table: &self.table, shards: &self.shards, settings: &self.settings }
     }
 
     /// Whether a command might have to wait for a snapshot or the journal.

@@ -3,7 +3,7 @@
 //! Not here: messages to other clients (`connections/delivery.rs`).
 
 use clients::Invalid;
-use engine::{Medium, Needs};
+use engine::Medium;
 use proactor::ConnId;
 use pubsub::{Directory, Door, Keys, Subscriptions, Way};
 use resp::{Output, Proto, Reply};
@@ -93,19 +93,5 @@ impl Door for ThreadHost {
 
     fn deliver_before_reply(&mut self, reply: &mut Reply) {
         deliver_to_current(self, reply.out());
-    }
-}
-
-impl ThreadHost {
-    /// The shards of all channels to which the current client is subscribed.
-    pub(crate) fn subscribed_needs(&mut self) -> Needs {
-        let placement = self.shared.shards.placement();
-        let session = self.session();
-        if session.tracking.as_ref().is_some_and(|tracking| tracking.broadcasts) {
-            // Its prefixes are known to all shards.
-            return Needs::All;
-        }
-        let channels = session.subscriptions.all_channels();
-        Needs::several(channels.map(|(_, channel)| placement.channel(channel)).collect())
     }
 }

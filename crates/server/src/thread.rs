@@ -19,12 +19,12 @@ use std::time::Duration;
 use background::Visits;
 use clients::session::Session;
 use engine::Tx;
-use proactor::{CloseMode, ConnId, Driver, Event, sooner};
+use proactor::{CloseMode, Driver, Event, sooner};
 use shard::{Hold, ShardId};
 
 use crate::background::Background;
 use crate::commands::own::Functions;
-use crate::connections::load::Balancing;
+use crate::connections::balancing::Balancing;
 use crate::connections::network::Network;
 use crate::connections::outputs::Outputs;
 use crate::life::syncing::{end_syncs, held_for_replicas};
@@ -96,15 +96,20 @@ impl ThreadHost {
     /// The client whose command runs.
     #[inline]
     pub(crate) fn session(&mut self) -> &mut Session {
-        self.current.as_deref_mut().expect("a command runs for a client")
+        running(&mut self.current)
     }
 
-    /// Frees a slice of removed data. Returns false if nothing is left.
-    pub(crate) fn free_slice(&mut self) -> bool {
-        let stats = self.reports.accounting.stats();
-        let snapshot = &self.background.snapshot;
-        self.background.garbage.free_slice(|| snapshot.slice(), stats)
+    /// Ends all watches of the current client. They are removed from the shards later in the thread's turn.
+    pub(crate) fn end_watches(&mut self) {
+        let ended = running(&mut self.current).end_watches();
+        self.background.stale_watches.extend(ended);
     }
+}
+
+/// The client whose command runs.
+#[inline]
+pub(crate) fn running(current: &mut Option<Box<Session>>) -> &mut Session {
+    current.as_deref_mut().expect("a command runs for a client")
 }
 
 impl Thread {
@@ -121,7 +126,7 @@ impl Thread {
                 shared,
                 functions: crate::commands::functions(),
                 current: None,
-                net: Network::new(id, driver, &shared.threads, &shared.registry),
+                net: Network::new(id, driver, &shared.threads, &shared.registry, &shared.observed),
                 outputs: Outputs::default(),
                 balancing: Balancing::new(&clock, shared.machine.tuning.serving_ns_max),
                 waits: Waits::default(),
@@ -200,8 +205,11 @@ impl Thread {
     fn take_events(&mut self) {
         while let Some(event) = self.host.net.events.pop_front() {
             match event {
-                Event::Accepted { socket, listener } => self.host.deal(socket, listener),
-                Event::Data { conn } if has_to_wait(&mut self.host, conn) => {}
+                Event::Accepted { socket, listener } => {
+                    let ThreadHost { balancing, net, shared, .. } = &mut self.host;
+                    balancing.deal(net, shared, socket, listener);
+                }
+                Event::Data { conn } if self.host.net.has_to_wait(conn) => {}
                 Event::Data { conn } => self.serve(conn),
                 Event::Closed { conn, error } => self.hang_up(conn, error),
                 Event::Detached { conn } => {
@@ -283,7 +291,7 @@ pub(crate) fn finish(thread: &mut Thread) {
     }
     thread.tx.finish(&mut thread.host);
     if thread.host.balancing.way.end() {
-        come_back(&mut thread.host);
+        thread.host.balancing.come_back(&mut thread.host.net, thread.host.shared);
     }
 }
 
@@ -298,15 +306,6 @@ fn keep_time_for_waiters(thread: &mut Thread) {
 pub(crate) fn begin(thread: &mut Thread, ticks: u64) {
     keep_time(thread, ticks);
     thread.host.balancing.way.begin(ticks);
-}
-
-/// Serves clients again after a command during which the thread gave way to them.
-#[cold]
-fn come_back(host: &mut ThreadHost) {
-    host.shared.threads[usize::from(host.net.id)].note_away(false);
-    for conn in host.balancing.way.come_back() {
-        host.net.driver.resume_reading(conn);
-    }
 }
 
 /// Reads the clock again if the last reading is too old for a command that begins now (`ticks`). Otherwise leases and
@@ -327,17 +326,6 @@ fn count_turn(host: &mut ThreadHost, began: u64) {
     stats.cycles.add(1);
     stats.cycles_ns.add(ns);
     stats.writes_processed.set(sent);
-}
-
-/// Whether a client that has sent something is served after the others, because it was put off, or took long the last
-/// time.
-fn has_to_wait(host: &mut ThreadHost, conn: ConnId) -> bool {
-    let Some(session) = host.net.connections.session(conn) else { return false };
-    if session.takes_long && !session.has_to_wait {
-        session.has_to_wait = true;
-        host.net.unserved.push_back(conn);
-    }
-    session.has_to_wait
 }
 
 /// Continues with clients that have work for more than one turn. When this has taken a while, clients that have sent

@@ -208,6 +208,11 @@ impl Session {
         self.multi.as_ref().or_else(|| Some(self.state.executing()?.multi()))
     }
 
+    /// Ends its watches. They must be removed from the shards.
+    pub fn end_watches(&mut self) -> Option<Watching> {
+        (!self.watching.keys.is_empty()).then(|| std::mem::take(&mut self.watching))
+    }
+
     /// Whether it is a replica.
     pub fn follows(&self) -> bool {
         self.replica.as_ref().is_some_and(|peer| peer.feed.is_some())

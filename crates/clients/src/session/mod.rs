@@ -7,6 +7,7 @@
 //! Not here: connections, threads, and the causes of transitions (`server`, `life/`).
 
 mod client;
+mod needs;
 mod parser;
 mod pause;
 mod question;
@@ -15,6 +16,7 @@ mod stock;
 mod transaction;
 
 pub use client::{Aside, OutputClass, ReplyMode, Session, Watching};
+pub use needs::Judge;
 pub use parser::{Parser, Protocol};
 pub use pause::Pausing;
 pub use question::{Answer, Class, Filter, Listed, Question, RequestSize, Subject};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use engine::{Client, CommandError};
 
+use crate::session::Session;
 use crate::session::state::Part;
 
 /// A question on its way to a thread.
@@ -88,6 +89,16 @@ impl Class {
             _ => Err(CommandError::quoting("ERR Unknown client type '", name, "'")),
         }
     }
+
+    /// Whether a client is of this kind.
+    pub fn has(self, session: &Session) -> bool {
+        match self {
+            Class::Normal => !session.is_subscriber() && !session.follows() && !session.is_primary,
+            Class::PubSub => session.is_subscriber(),
+            Class::Replica => session.follows(),
+            Class::Primary => session.is_primary,
+        }
+    }
 }
 
 /// Conditions on clients. A client is meant if it meets all that are given.
@@ -105,6 +116,23 @@ pub struct Filter {
     pub local: Option<String>,
     /// A client that is left out: the one that asks.
     pub except: Option<u64>,
+}
+
+impl Filter {
+    /// Whether a client meets the conditions.
+    pub fn takes(&self, session: &Session) -> bool {
+        let is_at = |address: &str, wanted: &Option<String>| match wanted {
+            None => true,
+            Some(wanted) if session.is_unix => wanted.strip_suffix(":0") == Some(address),
+            Some(wanted) => wanted == address,
+        };
+        self.except != Some(session.client.id)
+            && self.id.is_none_or(|id| id == session.client.id)
+            && self.class.is_none_or(|class| class.has(session))
+            && self.user.is_none_or(|number| number == session.access.user_number())
+            && is_at(&session.peer, &self.peer)
+            && is_at(&session.local, &self.local)
+    }
 }
 
 /// The clients to list, and the request that asks for them.

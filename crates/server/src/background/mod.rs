@@ -24,7 +24,8 @@ use jobs::recovery::{Around, trim};
 use proactor::CloseMode;
 use shard::ShardId;
 
-use crate::connections::{balancing, moving};
+use crate::connections::balancing;
+use crate::life::admit::refuses_writes;
 use crate::replication::{begin_sync_if_due, feed_replicas, look_after_link, look_after_replicas};
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
@@ -32,8 +33,6 @@ use clients::Sizes;
 
 /// Pieces of large values and databases freed in one turn.
 const GARBAGE_SLICES_PER_TURN: usize = 4;
-/// Limit of the time for freeing in a turn, as a multiple of the time for commands, if too much waits to be freed.
-const FREEING_SHARE_MAX: u64 = 4;
 /// Memory is tight when less than one part in this many of `maxmemory` is free.
 const TIGHT_PART: u64 = 16;
 /// One part in this many of `maxmemory` may be kept without data.
@@ -62,31 +61,17 @@ fn in_care(shared: &Shared, id: u16) -> Vec<ShardId> {
     shards.used().filter(|shard| usize::from(shards.home(*shard)) % at_work == usize::from(id)).collect()
 }
 
-/// Frees for a few times as long as the commands of this turn took, if too much waits to be freed. A client that
-/// creates large values and deletes them at once must not fill the memory, and freeing what one command deletes must
-/// delay others little.
-fn free_backlog(thread: &mut Thread) {
-    if !thread.host.background.garbage.is_behind() {
-        return;
-    }
-    let now_ms = |thread: &mut Thread| thread.host.net.driver.clock().monotonic_ms();
-    let (now, began) = (now_ms(thread), thread.host.net.now_ms);
-    let until_ms = now + FREEING_SHARE_MAX * now.saturating_sub(began);
-    while thread.host.background.garbage.is_behind() && now_ms(thread) < until_ms && thread.host.free_slice()
-    {
-    }
-}
-
 impl Thread {
     /// Does the background work that is due.
     pub(crate) fn background(&mut self) {
         for _ in 0..GARBAGE_SLICES_PER_TURN {
-            if !self.host.free_slice() {
+            if !self.host.background.free_slice(self.host.net.stats) {
                 break;
             }
         }
-        free_backlog(self);
-        balancing::shuffle(&mut self.host);
+        let net = &mut self.host.net;
+        self.host.background.free_backlog(net.driver.clock(), net.now_ms, net.stats);
+        self.host.net.shuffle(self.host.shared);
         self.save_slice();
         let (now_ms, is_first) = (self.host.net.now_ms, self.host.net.id == 0);
         if self.host.roles.replicas.has_work(&self.host.shared.journal.backlog, now_ms) {
@@ -100,11 +85,17 @@ impl Thread {
         self.make_room_in_background(due.is_round);
         self.defragment(due.is_round);
         compress_hashes(self);
-        if !due.is_round {
-            return;
+        if due.is_round {
+            self.round(due.is_second);
         }
-        balancing::look(&mut self.host);
-        moving::stop_overdue(&mut self.host);
+    }
+
+    /// Does the work of each round, ten times a second.
+    fn round(&mut self, is_second: bool) {
+        let (now_ms, is_first) = (self.host.net.now_ms, self.host.net.id == 0);
+        let ThreadHost { balancing, net, shared, .. } = &mut self.host;
+        balancing.look(net, shared);
+        net.stop_overdue();
         self.look_at_unread();
         // This also removes deleted libraries where no function is called any more.
         self.host.scripts.lua.renew_libraries();
@@ -114,7 +105,7 @@ impl Thread {
             self.save_if_due();
             begin_sync_if_due(self);
             forget_departed(self);
-            if due.is_second {
+            if is_second {
                 look_after_replicas(self);
             }
             let (accounting, clock) = (&self.host.reports.accounting, self.host.net.driver.clock());
@@ -122,14 +113,14 @@ impl Thread {
                 .shared
                 .keeper()
                 .watch_journal(now_ms, |event, ns| accounting.note_event(event, ns, clock));
-            if due.is_second {
+            if is_second {
                 process::log::follow();
             }
             let limit = self.host.shared.settings.memory_bytes_max();
             heap::keep_at_most((limit > 0).then_some(limit / KEPT_PART));
         }
         if self.host.background.cron.purge(now_ms, is_first) {
-            let elastic = balancing::is_elastic(&self.host);
+            let elastic = balancing::is_elastic(self.host.shared);
             self.host.net.driver.give_back_unused(elastic);
             self.tx.record.give_back_unused();
         }
@@ -141,10 +132,10 @@ impl Thread {
         }
         let id = self.host.net.id;
         background::lists::compress(shared.shards.used_at_home(id), self);
-        look_after_queues(self, due.is_second);
-        self.look_at_client_memory(due.is_second);
-        recover_jobs(self, due.is_second);
-        if due.is_second {
+        look_after_queues(self, is_second);
+        self.look_at_client_memory(is_second);
+        recover_jobs(self, is_second);
+        if is_second {
             self.each_second();
         }
     }
@@ -295,7 +286,7 @@ fn look_after_queues(thread: &mut Thread, is_second: bool) {
 /// be lost with it.
 fn may_not_write(host: &ThreadHost) -> bool {
     let waits = host.waits.pausing.is_on() || host.shared.journal.progress.is_full();
-    waits || scripting::Door::refuses_writes(host).is_some()
+    waits || refuses_writes(host.shared).or_else(|| host.shared.quorum.error()).is_some()
 }
 
 /// Checks each second for leases that end soon, delays that are over soon and jobs of Sidekiq's that join their queues

@@ -3,27 +3,33 @@
 //! Not here: choosing and evicting keys (crate `background`, `eviction/`).
 
 use background::eviction::{EvictionLimits, Plan, Room, Shortage};
-use config::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
-use engine::{Client, Command, Route, Rule};
+use clients::session::{Judge, Session};
+use config::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES, REPLICA_IGNORE_MAXMEMORY};
+use engine::{Command, Route, Rule};
 use keyspace::eviction::Policy;
+use scripting::States;
 
-use crate::life::admit::demands;
-use crate::thread::{Thread, ThreadHost};
+use crate::shared::Shared;
+use crate::thread::{Thread, ThreadHost, running};
 
-impl ThreadHost {
-    /// Whether memory was short when the command of `client` arrived.
-    pub(crate) fn lacked_room(&self, client: &Client) -> bool {
-        client.lacks_room && self.shared.settings.memory_bytes_max() > 0
+/// Whether this is a replica that keeps all data of its primary, regardless of `maxmemory`.
+fn leaves_room_to_primary(shared: &Shared) -> bool {
+    shared.following.is_replica() && shared.settings.is_on(REPLICA_IGNORE_MAXMEMORY)
+}
+
+/// Whether a command of a client is refused when memory is short.
+fn is_refused_without_room(
+    session: &Session,
+    lua: &mut States,
+    judge: Judge<'_>,
+    command: &Command,
+    args: &[&[u8]],
+) -> bool {
+    if session.multi.is_some() && command.entry.route != Route::Queued {
+        // Within MULTI, a command is refused rather than queued, unless it ends the transaction.
+        return !command.entry.is_under(Rule::EndsMulti);
     }
-
-    /// Whether a command of the current client is refused when memory is short.
-    fn is_refused_without_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
-        if self.session().multi.is_some() && command.entry.route != Route::Queued {
-            // Within MULTI, a command is refused rather than queued, unless it ends the transaction.
-            return !command.entry.is_under(Rule::EndsMulti);
-        }
-        demands(self, command, args).needs_room
-    }
+    judge.demands(session, lua, command, args).needs_room
 }
 
 impl Thread {
@@ -34,15 +40,18 @@ impl Thread {
         if bytes_max == 0 {
             return false;
         }
-        if self.host.shared.leaves_room_to_primary() {
+        if leaves_room_to_primary(self.host.shared) {
             self.host.session().client.lacks_room = false;
             return false;
         }
         let bytes_max = self.host.shared.lowered.limit(bytes_max);
         let is_well = self.host.background.eviction.has_room(bytes_max);
         let room = if is_well { Room::Enough } else { self.make_room(bytes_max) };
-        self.host.session().client.lacks_room = room == Room::None;
-        room == Room::None && self.host.is_refused_without_room(command, args)
+        let ThreadHost { current, scripts, shared, .. } = &mut self.host;
+        let session = running(current);
+        session.client.lacks_room = room == Room::None;
+        session.client.lacks_room
+            && is_refused_without_room(session, &mut scripts.lua, shared.judge(), command, args)
     }
 
     /// Continues freeing memory in the background. `is_round`: a call that comes at intervals in any case.
@@ -55,7 +64,7 @@ impl Thread {
             }
             bytes_max = shared.lowered.limit(bytes_max);
         }
-        if self.host.background.eviction.is_due(bytes_max, is_round) && !shared.leaves_room_to_primary() {
+        if self.host.background.eviction.is_due(bytes_max, is_round) && !leaves_room_to_primary(shared) {
             self.make_room(bytes_max);
         }
     }
@@ -98,7 +107,7 @@ impl Thread {
         let clock = self.host.net.driver.clock().clone();
         // It is taken out while keys are evicted.
         let mut eviction = std::mem::take(&mut self.host.background.eviction);
-        let free_slice = |thread: &mut Thread| thread.host.free_slice();
+        let free_slice = |thread: &mut Thread| thread.host.background.free_slice(thread.host.net.stats);
         let room = eviction.evict(&limits, policy, &clock, self, free_slice, anybody_has_garbage);
         self.host.background.eviction = eviction;
         room

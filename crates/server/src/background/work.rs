@@ -12,9 +12,13 @@ use clients::session::Watching;
 use jobs::JobTimers;
 use jobs::queues::QueueUpkeep;
 use jobs::recovery::Watch;
+use observe::ThreadStats;
 use proactor::Clock;
 
 use crate::shared::Shared;
+
+/// Limit of the time for freeing in a turn, as a multiple of the time for commands, if too much waits to be freed.
+const FREEING_SHARE_MAX: u64 = 4;
 
 /// See the head of this file.
 pub(crate) struct Background {
@@ -58,5 +62,30 @@ impl Background {
             has_blocks_to_sort: false,
             is_busy: false,
         }
+    }
+
+    /// Frees a slice of removed data. Returns false if nothing is left.
+    pub(crate) fn free_slice(&mut self, stats: &ThreadStats) -> bool {
+        let snapshot = &self.snapshot;
+        self.garbage.free_slice(|| snapshot.slice(), stats)
+    }
+
+    /// Frees for a few times as long as the commands of this turn, which began at `began_ms`, took, if too much waits to
+    /// be freed. A client that creates large values and deletes them at once must not fill the memory, and freeing what
+    /// one command deletes must delay others little.
+    pub(crate) fn free_backlog(&mut self, clock: &Clock, began_ms: u64, stats: &ThreadStats) {
+        if !self.garbage.is_behind() {
+            return;
+        }
+        let now_ms = clock.monotonic_ms();
+        let until_ms = now_ms + FREEING_SHARE_MAX * now_ms.saturating_sub(began_ms);
+        while self.garbage.is_behind() && clock.monotonic_ms() < until_ms && self.free_slice(stats) {}
+    }
+
+    /// Frees the memory that has yet to be freed, and returns memory that is kept for reuse.
+    pub(crate) fn purge(&mut self, stats: &ThreadStats) {
+        while self.garbage.has_work(self.snapshot.has_room()) && self.free_slice(stats) {}
+        heap::purge_at_once();
+        self.cron.purge_again();
     }
 }

@@ -109,7 +109,7 @@ fn reset(ctx: &mut Ctx) -> CommandResult {
     let (call, host) = ctx.split();
     clients::stop_tracking(&mut call.on::<dyn clients::Door>(host));
     let host = &mut *ctx.host;
-    host.unwatch();
+    host.end_watches();
     let mut session = host.current.take().expect("a command runs for a client");
     session.monitor = false;
     host.reports.monitors.remove(ConnId::from_bits(session.client.connection));

@@ -8,20 +8,21 @@
 //! replies when all commands have.
 
 use acl::{Context, Lack, Reason};
-use clients::session::{Executing, Multi};
+use clients::session::{Executing, Multi, Session};
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
-    Acl, Client, CommandError, CommandId, CommandResult, Due, Group, KeySpec, Mode, Needs, Outcome,
-    OwnedArgs, Route, Rule, Shape, Tx, key,
+    Acl, Client, CommandError, CommandId, CommandResult, Due, Group, KeySpec, Mode, Outcome, OwnedArgs,
+    Route, Rule, Shape, Tx, key,
 };
+use observe::Call;
 use resp::{Output, Reply};
 use shard::ShardId;
 
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::life::admit::asks_threads;
 use crate::life::giving_way::give_way_if_due;
-use crate::thread::ThreadHost;
+use crate::thread::{ThreadHost, running};
 
 /// The transaction commands.
 pub(crate) const ENTRIES: &[Entry] = &[DISCARD, EXEC, MULTI, UNWATCH, WATCH];
@@ -72,7 +73,7 @@ fn discard(ctx: &mut Ctx) -> CommandResult {
     if host.session().multi.take().is_none() {
         return Err(CommandError::new("ERR DISCARD without MULTI"));
     }
-    host.unwatch();
+    host.end_watches();
     ctx.reply.ok();
     Ok(())
 }
@@ -126,7 +127,7 @@ const UNWATCH: Entry = Entry {
 };
 
 fn unwatch(ctx: &mut Ctx) -> CommandResult {
-    ctx.host.unwatch();
+    ctx.host.end_watches();
     ctx.reply.ok();
     Ok(())
 }
@@ -157,7 +158,7 @@ fn exec(ctx: &mut Ctx) -> CommandResult {
     let host = &mut *ctx.host;
     let multi = host.session().multi.take().expect("looked at above");
     if multi.refused || changed {
-        host.unwatch();
+        host.end_watches();
         if multi.refused {
             return Err(CommandError::EXEC_ABORTED);
         }
@@ -174,17 +175,16 @@ fn exec(ctx: &mut Ctx) -> CommandResult {
     for (id, args) in &multi.queued {
         give_way_if_due(ctx.host);
         if let Outcome::Again(ids) = run_queued(ctx.store.tx, ctx.host, *id, args, ctx.reply.out()) {
-            return Err(begin_again(ctx.host, multi, client, ids));
+            return Err(begin_again(ctx.host.session(), multi, client, ids));
         }
     }
-    ctx.host.unwatch();
+    ctx.host.end_watches();
     Ok(())
 }
 
 /// Runs the whole transaction again with more shards, in the same database: a script needs them, and nothing was
 /// written.
-fn begin_again(host: &mut ThreadHost, multi: Multi, client: Client, ids: Box<[ShardId]>) -> CommandError {
-    let session = host.session();
+fn begin_again(session: &mut Session, multi: Multi, client: Client, ids: Box<[ShardId]>) -> CommandError {
     session.client = client;
     session.multi = Some(multi);
     CommandError::again(ids)
@@ -193,7 +193,8 @@ fn begin_again(host: &mut ThreadHost, multi: Multi, client: Client, ids: Box<[Sh
 /// Executes commands, some of which ask other threads.
 fn exec_asking(ctx: &mut Ctx, multi: Multi) -> CommandResult {
     let client = ctx.host.session().client;
-    let behind_shards = behind_shards(ctx.host, &multi);
+    let ThreadHost { current, scripts, shared, .. } = &mut *ctx.host;
+    let behind_shards = shared.judge().behind_shards(running(current), &mut scripts.lua, &multi);
     let mut executing = Executing::new(multi);
     for index in 0..behind_shards {
         let (id, args) = &executing.multi().queued[index];
@@ -203,11 +204,11 @@ fn exec_asking(ctx: &mut Ctx, multi: Multi) -> CommandResult {
         let mut reply = Output::new();
         give_way_if_due(ctx.host);
         if let Outcome::Again(ids) = run_queued(ctx.store.tx, ctx.host, *id, args, &mut reply) {
-            return Err(begin_again(ctx.host, executing.into_multi(), client, ids));
+            return Err(begin_again(ctx.host.session(), executing.into_multi(), client, ids));
         }
         executing.set_reply(index, reply);
     }
-    ctx.host.unwatch();
+    ctx.host.end_watches();
     run_rest(ctx.store.tx, ctx.host, Box::new(executing), ctx.reply.out());
     Ok(())
 }
@@ -273,8 +274,10 @@ fn run_queued(
     let started = host.net.driver.clock().ticks();
     let mark = out.mark();
     let mut outcome = tx.run(command, &args, &client, host, &mut out);
-    host.count_command(command, &args, &client, started, &mut outcome, mark, &out);
-    host.monitor(command, &args, true);
+    let call = Call { command, args: &args, started, mark, out: &out };
+    let ThreadHost { reports, current, net, shared, .. } = host;
+    reports.count(&call, &client, &mut outcome, current.as_deref(), net.driver.clock());
+    reports.monitor(command, &args, running(current), shared, net.driver.clock());
     debug_assert!(!matches!(outcome, Outcome::Blocked(_)), "queued commands do not block");
     reply.append(&mut out);
     outcome
@@ -291,56 +294,5 @@ fn what_is_lost(lack: Lack) -> &'static str {
             Reason::Key => "no permission to touch the specified keys",
             Reason::Channel => "no permission to access one of the channels used as argument to the command",
         },
-    }
-}
-
-fn needs_of_queued(host: &mut ThreadHost, id: CommandId, args: &OwnedArgs) -> Needs {
-    let shared = host.shared;
-    let (command, args) = (shared.table.get(id), args.slices());
-    match command.entry.route {
-        Route::Channels(from) if args.len() <= from => host.subscribed_needs(),
-        Route::Script(callee) => {
-            let trusted_after = shared.settings.script_trusted_after();
-            let touched = host.scripts.lua.needs(&args, callee, trusted_after, &shared.shards);
-            Needs::of(command, &args, shared.shards.placement()).and(touched)
-        }
-        _ => Needs::of(command, &args, shared.shards.placement()),
-    }
-}
-
-/// The number of commands up to the last one that needs a shard, or may turn out to need one.
-fn behind_shards(host: &mut ThreadHost, multi: &Multi) -> usize {
-    let table = &host.shared.table;
-    let may_need = |(id, args): &(CommandId, OwnedArgs)| {
-        matches!(table.get(*id).entry.route, Route::Script(_))
-            || needs_of_queued(host, *id, args) != Needs::Nothing
-    };
-    multi.queued.iter().rposition(may_need).map_or(0, |index| index + 1)
-}
-
-impl ThreadHost {
-    /// The shards that EXEC of the current client needs.
-    pub(crate) fn queued_needs(&mut self) -> Needs {
-        let shared = self.shared;
-        let placement = shared.shards.placement();
-        let session = self.session();
-        let watched = session.watching.keys.iter().map(|(_, key)| placement.shard(key)).collect();
-        let mut needs = Needs::several(watched);
-        let Some(multi) = session.multi.take() else { return needs };
-        for (id, args) in &multi.queued {
-            needs = needs.and(needs_of_queued(self, *id, args));
-        }
-        self.session().multi = Some(multi);
-        needs
-    }
-
-    /// Ends all watches of the current client. They are removed from the shards later in the thread's turn.
-    pub(crate) fn unwatch(&mut self) {
-        let session = self.session();
-        if session.watching.keys.is_empty() {
-            return;
-        }
-        let watching = std::mem::take(&mut session.watching);
-        self.background.stale_watches.push(watching);
     }
 }

@@ -11,11 +11,14 @@
 
 use clients::Verdict;
 use clients::session::{OutputClass, Session};
-use config::TLS_HANDSHAKE_TIMEOUT;
-use proactor::{CloseMode, ConnId};
+use config::{Settings, TLS_HANDSHAKE_TIMEOUT};
+use observe::Accounting;
+use proactor::{CloseMode, ConnId, Driver};
 use resp::Output;
 
 use crate::connections::network::Network;
+use crate::connections::outputs::Outputs;
+use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
 /// Output of one client after which other clients get their turn, and the kernel gets some of the output.
@@ -25,18 +28,80 @@ const OUTPUT_BYTES_FREE: usize = 16 * 1024;
 /// Limit of input that waits here to be served. The rest waits in the kernel.
 const INPUT_AHEAD_BYTES_MAX: usize = 256 * 1024;
 
-impl ThreadHost {
+impl Outputs {
     /// Whether a client must read replies before more of its commands run. If so, it is checked again later.
     #[inline]
-    pub(crate) fn must_read_first(&mut self, conn: ConnId) -> bool {
-        let pending_bytes = self.net.driver.output_pending_bytes(conn);
-        if pending_bytes <= OUTPUT_BYTES_FREE || pending_bytes <= self.shared.settings.unread_bytes_max() {
+    pub(crate) fn must_read_first(&mut self, net: &mut Network, shared: &Shared, conn: ConnId) -> bool {
+        let pending_bytes = net.driver.output_pending_bytes(conn);
+        if pending_bytes <= OUTPUT_BYTES_FREE || pending_bytes <= shared.settings.unread_bytes_max() {
             return false;
         }
-        if self.outputs.watchlist.add_unread(conn, self.net.now_ms) {
-            self.net.driver.pause_reading(conn);
+        if self.watchlist.add_unread(conn, net.now_ms) {
+            net.driver.pause_reading(conn);
         }
         true
+    }
+
+    /// Whether the output of a client exceeds its limit, so that it is disconnected.
+    #[inline]
+    fn exceeds(&mut self, net: &mut Network, shared: &Shared, conn: ConnId) -> bool {
+        let pending_bytes = net.driver.output_pending_bytes(conn);
+        pending_bytes > OUTPUT_BYTES_FREE && self.exceeds_limit(net, shared, conn, pending_bytes)
+    }
+
+    #[cold]
+    fn exceeds_limit(
+        &mut self,
+        net: &mut Network,
+        shared: &Shared,
+        conn: ConnId,
+        pending_bytes: usize,
+    ) -> bool {
+        let Some(session) = net.connections.session(conn) else { return false };
+        session.output_bytes_peak = session.output_bytes_peak.max(pending_bytes);
+        if !session.access.is_authenticated() {
+            tracing::warn!(
+                pending_bytes,
+                "disconnecting a client: it is not authenticated and does not read its replies"
+            );
+            return true;
+        }
+        let limit_of = |class: OutputClass| shared.settings.output_limit(class as usize);
+        // Unread news about keys have a limit even if replies have no limit.
+        let (news_bytes, news_limit) =
+            (session.unread_news_bytes() as u64, limit_of(OutputClass::Subscriber));
+        let (bytes, limit) = match session.output_class() {
+            OutputClass::Normal if news_limit.is_exceeded_by(news_bytes) => (news_bytes, news_limit),
+            class => (pending_bytes as u64, limit_of(class)),
+        };
+        let since_ms = &mut session.over_soft_limit_since_ms;
+        let exceeds = self.watchlist.judge_output(conn, bytes, since_ms, &limit, net.now_ms);
+        if exceeds {
+            let id = session.client.id;
+            tracing::warn!(
+                id,
+                pending_bytes,
+                "disconnecting a client: it exceeds client-output-buffer-limit"
+            );
+        }
+        exceeds
+    }
+
+    /// The clients that have exceeded the soft limit of their output for too long.
+    fn take_over_soft_limit(&mut self, net: &mut Network, shared: &Shared) -> Vec<ConnId> {
+        let mut over = self.watchlist.take_over_soft_limit();
+        over.retain(|&conn| {
+            let pending_bytes = net.driver.output_pending_bytes(conn);
+            if self.exceeds_limit(net, shared, conn, pending_bytes) {
+                return true;
+            }
+            let session = net.connections.session(conn);
+            if session.is_some_and(|session| session.over_soft_limit_since_ms.is_some()) {
+                self.watchlist.add_over_soft_limit(conn);
+            }
+            false
+        });
+        over
     }
 }
 
@@ -58,59 +123,18 @@ impl Thread {
         self.check_output(conn);
     }
 
+    /// Disconnects a client whose output exceeds its limit.
+    #[inline]
+    pub(crate) fn check_output(&mut self, conn: ConnId) {
+        if self.host.outputs.exceeds(&mut self.host.net, self.host.shared, conn) {
+            self.close(conn, CloseMode::Now);
+        }
+    }
+
     /// Checks all clients that got messages without a request.
     pub(crate) fn look_at_written(&mut self) {
         while let Some(conn) = self.host.outputs.delivery.pop_written() {
             self.check_output(conn);
-        }
-    }
-
-    /// Disconnects a client whose output exceeds its limit.
-    #[inline]
-    pub(crate) fn check_output(&mut self, conn: ConnId) {
-        let pending_bytes = self.host.net.driver.output_pending_bytes(conn);
-        if pending_bytes > OUTPUT_BYTES_FREE {
-            self.check_large_output(conn, pending_bytes);
-        }
-    }
-
-    #[cold]
-    fn check_large_output(&mut self, conn: ConnId, pending_bytes: usize) {
-        let ThreadHost { outputs, net: Network { connections, now_ms, .. }, shared, .. } = &mut self.host;
-        let Some(session) = connections.session(conn) else { return };
-        session.output_bytes_peak = session.output_bytes_peak.max(pending_bytes);
-        if !session.access.is_authenticated() {
-            tracing::warn!(
-                pending_bytes,
-                "disconnecting a client: it is not authenticated and does not read its replies"
-            );
-            return self.close(conn, CloseMode::Now);
-        }
-        let limit_of = |class: OutputClass| shared.settings.output_limit(class as usize);
-        // Unread news about keys have a limit even if replies have no limit.
-        let (news_bytes, news_limit) =
-            (session.unread_news_bytes() as u64, limit_of(OutputClass::Subscriber));
-        let (bytes, limit) = match session.output_class() {
-            OutputClass::Normal if news_limit.is_exceeded_by(news_bytes) => (news_bytes, news_limit),
-            class => (pending_bytes as u64, limit_of(class)),
-        };
-        let since_ms = &mut session.over_soft_limit_since_ms;
-        if outputs.watchlist.judge_output(conn, bytes, since_ms, &limit, *now_ms) {
-            let id = session.client.id;
-            tracing::warn!(
-                id,
-                pending_bytes,
-                "disconnecting a client: it exceeds client-output-buffer-limit"
-            );
-            self.close(conn, CloseMode::Now);
-        }
-    }
-
-    /// Disconnects a client whose request is too long.
-    pub(crate) fn check_input(&mut self, conn: ConnId, input_bytes: usize) {
-        if input_bytes > self.host.shared.settings.query_bytes_max() {
-            tracing::warn!(input_bytes, "disconnecting a client: it exceeds client-query-buffer-limit");
-            self.close(conn, CloseMode::Now);
         }
     }
 
@@ -136,18 +160,8 @@ impl Thread {
 
     /// Makes the checks of every second: idle clients, output buffers.
     pub(crate) fn each_second(&mut self) {
-        for conn in self.host.outputs.watchlist.take_over_soft_limit() {
-            let pending_bytes = self.host.net.driver.output_pending_bytes(conn);
-            self.check_large_output(conn, pending_bytes);
-            let still_over = self
-                .host
-                .net
-                .connections
-                .session(conn)
-                .is_some_and(|session| session.over_soft_limit_since_ms.is_some());
-            if still_over {
-                self.host.outputs.watchlist.add_over_soft_limit(conn);
-            }
+        for conn in self.host.outputs.take_over_soft_limit(&mut self.host.net, self.host.shared) {
+            self.close(conn, CloseMode::Now);
         }
         let handshake_ms_max = self.host.shared.settings.number(TLS_HANDSHAKE_TIMEOUT) as u64 * 1000;
         for conn in self.host.outputs.watchlist.take_slow_handshakes(self.host.net.now_ms, handshake_ms_max) {
@@ -167,7 +181,7 @@ impl Thread {
 
 /// Stops reading from a client whose requests are far ahead, or resumes reading.
 pub(crate) fn read_on(
-    host: &mut ThreadHost,
+    driver: &mut Driver,
     conn: ConnId,
     session: &mut Session,
     (was_paused, input_bytes): (bool, usize),
@@ -175,16 +189,25 @@ pub(crate) fn read_on(
     let is_behind = input_bytes > INPUT_AHEAD_BYTES_MAX && !session.is_primary && session.has_to_wait;
     session.is_reading_paused = is_behind;
     match (was_paused, is_behind) {
-        (false, true) => host.net.driver.pause_reading(conn),
-        (true, false) => host.net.driver.resume_reading(conn),
+        (false, true) => driver.pause_reading(conn),
+        (true, false) => driver.resume_reading(conn),
         (true, true) | (false, false) => {}
     }
 }
 
+/// How a client is disconnected whose request is too long, if it is.
+pub(crate) fn close_mode_of_input(settings: &Settings, input_bytes: usize) -> Option<CloseMode> {
+    let is_too_long = input_bytes > settings.query_bytes_max();
+    if is_too_long {
+        tracing::warn!(input_bytes, "disconnecting a client: it exceeds client-query-buffer-limit");
+    }
+    is_too_long.then_some(CloseMode::Now)
+}
+
 /// Whether the rest of the current client's pipeline must wait until other clients have had their turn.
 #[inline]
-pub(crate) fn has_had_its_turn(host: &ThreadHost, out: &Output) -> bool {
-    is_enough_output(out) || host.reports.accounting.is_time_over()
+pub(crate) fn has_had_its_turn(accounting: &Accounting, out: &Output) -> bool {
+    is_enough_output(out) || accounting.is_time_over()
 }
 
 #[inline]

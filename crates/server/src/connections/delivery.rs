@@ -197,12 +197,14 @@ mod tests {
     use clients::Registry;
     use clients::session::{Parser, Protocol, Session};
     use engine::{Client, Receiver, Table};
+    use observe::Observed;
     use proactor::{Event, SimConfig, SimNet, Waker};
     use pubsub::ClientTracking;
     use shard::{Scope, Subscriber};
 
     use super::*;
     use crate::mailroom::Remote;
+    use crate::reports::observe_settings;
     use crate::tests::settings;
     use crate::users::default_users;
 
@@ -227,7 +229,8 @@ mod tests {
             assert_eq!(accepted.len(), client_count);
             let remotes = [(); 2].map(|()| Remote::new(Arc::new(Waker::without_bell())));
             let registry = Box::leak(Box::new(Registry::default()));
-            let mut net = Network::new(0, driver, Vec::leak(remotes.into()), registry);
+            let observed = Box::leak(Box::new(Observed::new(1, 0, observe_settings(&settings))));
+            let mut net = Network::new(0, driver, Vec::leak(remotes.into()), registry, observed);
             let users = default_users(&settings, &Table::new(&[]));
             let mut conns = Vec::new();
             for event in accepted {

@@ -9,7 +9,6 @@ pub(crate) mod bounds;
 pub(crate) mod delivery;
 mod door;
 pub(crate) mod lifecycle;
-pub(crate) mod load;
 pub(crate) mod moving;
 pub(crate) mod network;
 pub(crate) mod outputs;

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use background::timers::Timers;
 use clients::{Connections, Moves, Registry};
+use observe::{Observed, ThreadStats};
 use proactor::{ConnId, Driver, Event};
 
 use crate::mailroom::{Mailroom, Remote};
@@ -25,6 +26,8 @@ pub(crate) struct Network {
     pub(crate) mailroom: Mailroom,
     /// All clients of the server.
     pub(crate) registry: &'static Registry,
+    /// The counters of the thread.
+    pub(crate) stats: &'static ThreadStats,
     /// Connections that are moving to other threads, and those that have moved.
     pub(crate) moves: Moves,
     /// Events of the driver that have not been handled yet.
@@ -47,6 +50,7 @@ impl Network {
         mut driver: Driver,
         threads: &'static [Remote],
         registry: &'static Registry,
+        observed: &'static Observed,
     ) -> Network {
         let clock = driver.clock();
         Network {
@@ -55,6 +59,7 @@ impl Network {
             timers: Timers::default(),
             mailroom: Mailroom::new(id, threads),
             registry,
+            stats: &observed.threads()[usize::from(id)],
             moves: Moves::default(),
             events: VecDeque::new(),
             unserved: VecDeque::new(),
@@ -64,5 +69,16 @@ impl Network {
             read_again_ticks: clock.ns_to_ticks(CLOCK_AGE_NS_MAX),
             driver,
         }
+    }
+
+    /// Whether a client that has sent something is served after the others, because it was put off, or took long the
+    /// last time.
+    pub(crate) fn has_to_wait(&mut self, conn: ConnId) -> bool {
+        let Some(session) = self.connections.session(conn) else { return false };
+        if session.takes_long && !session.has_to_wait {
+            session.has_to_wait = true;
+            self.unserved.push_back(conn);
+        }
+        session.has_to_wait
     }
 }

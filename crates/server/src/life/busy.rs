@@ -9,16 +9,14 @@ use std::time::Duration;
 
 use clients::session::{Parser, Part};
 use engine::{ArgSlices, Flag, Needs, Outcome, Task, Tx, Work};
+use observe::Call;
 use proactor::{CloseMode, ConnId, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Delegated;
 
-use crate::connections::lifecycle::visit;
-use crate::connections::moving::arrive;
-use crate::life::admit::Admission;
-use crate::life::giving_way::gives;
+use crate::life::admit::{Admission, suppress_reply, write_error};
 use crate::message::Message;
-use crate::thread::ThreadHost;
+use crate::thread::{ThreadHost, running};
 
 impl ThreadHost {
     /// Serves the other clients of this thread while its script runs. Work that cannot be done now is done after the
@@ -31,10 +29,14 @@ impl ThreadHost {
         }
         for event in std::mem::take(&mut self.net.events).into_iter().chain(events) {
             match event {
-                Event::Data { conn } if gives(self, conn) => self.net.events.push_back(event),
+                Event::Data { conn } if self.balancing.gives(&mut self.net, self.shared, conn) => {
+                    self.net.events.push_back(event);
+                }
                 Event::Data { conn } => self.serve_busy(tx, conn),
                 // New clients are accepted, because one of them may want to end the script.
-                Event::Accepted { socket, listener } => self.deal(socket, listener),
+                Event::Accepted { socket, listener } => {
+                    self.balancing.deal(&mut self.net, self.shared, socket, listener);
+                }
                 Event::Closed { .. } | Event::Detached { .. } => self.net.events.push_back(event),
                 Event::Wake => {}
             }
@@ -43,9 +45,13 @@ impl ThreadHost {
         for _ in 0..self.net.mailroom.len() {
             let Some(message) = self.net.mailroom.pop() else { break };
             match message {
-                Message::Adopt(socket, entrance) => _ = self.adopt(socket, entrance),
-                Message::Arrive(mover) => arrive(self, *mover),
-                Message::Visit(socket, access) => visit(self, socket, *access),
+                Message::Adopt(socket, entrance) => {
+                    self.net.adopt(&mut self.outputs.watchlist, self.shared, socket, entrance);
+                }
+                Message::Arrive(mover) => self.net.arrive(&self.shared.users, *mover),
+                Message::Visit(socket, access) => {
+                    self.net.visit(&mut self.outputs.watchlist, self.shared, socket, *access);
+                }
                 Message::ComeBy => self.shared.shutdown.hear(self.net.id),
                 Message::PassScript(asker) => self.net.mailroom.answer(asker, Part::Count(0)),
                 Message::Hop(node) => {
@@ -70,7 +76,8 @@ impl ThreadHost {
                 task.outcome = Outcome::Failed;
                 let error = self.shared.scripts.busy_error();
                 self.reports.accounting.count_rejection(Some(command), &error);
-                self.write_error(Some(command), task.client.proto, error.text(), &mut task.reply);
+                let (table, proto) = (&self.shared.table, task.client.proto);
+                write_error(table, Some(command), proto, error.text(), &mut task.reply);
             }
             // The thread that waits for the shard notices the delay by itself.
             Work::Notify => {}
@@ -82,7 +89,7 @@ impl ThreadHost {
     }
 
     fn serve_busy(&mut self, tx: &mut Tx<'_>, conn: ConnId) {
-        if self.must_read_first(conn) {
+        if self.outputs.must_read_first(&mut self.net, self.shared, conn) {
             return;
         }
         let Some((mut parser, mut session)) = self.net.connections.take(conn) else {
@@ -161,13 +168,16 @@ impl ThreadHost {
             let error = self.shared.scripts.busy_error();
             return self.turn_away(Some(command), &error, out);
         }
-        let can_run = self.needs(command, args) == Needs::Nothing;
+        let (session, lua) = (running(&mut self.current), &mut self.scripts.lua);
+        let can_run = self.shared.judge().needs(session, lua, command, args) == Needs::Nothing;
         match self.admit(command, args) {
             Admission::Run if can_run => {
                 let client = self.session().client;
                 let started = self.net.driver.clock().ticks();
                 let mut outcome = tx.run(command, args, &client, self, out);
-                self.count_command(command, args, &client, started, &mut outcome, mark, out);
+                let call = Call { command, args, started, mark, out };
+                let (current, clock) = (self.current.as_deref(), self.net.driver.clock());
+                self.reports.count(&call, &client, &mut outcome, current, clock);
             }
             Admission::Run => {
                 let error = self.shared.scripts.busy_error();
@@ -177,21 +187,6 @@ impl ThreadHost {
             Admission::Later => return,
             Admission::Refused(error) => self.refuse(Some(command), &error, out),
         }
-        self.suppress_reply(Some(command), mode, mark, out);
-    }
-
-    /// Whether a slow script blocks a command that needs these shards.
-    pub(crate) fn is_kept_waiting(&self, needs: &Needs) -> bool {
-        if !self.shared.scripts.is_busy() {
-            return false;
-        }
-        let shards = &self.shared.shards;
-        let held = |id: &shard::ShardId| shards.is_held(*id);
-        match needs {
-            Needs::Nothing => false,
-            Needs::One(id) => held(id),
-            Needs::Several(ids) => ids.iter().any(held),
-            Needs::All => shards.ids().any(|id| held(&id)),
-        }
+        suppress_reply(self.session(), Some(command), mode, mark, out);
     }
 }

@@ -3,6 +3,7 @@
 
 use engine::mutant::{self, Mutant};
 use engine::{Client, Command, Forget, Mode, Outcome, OwnedArgs, Post, Task, Work};
+use observe::Call;
 use resp::Proto;
 use scripting::Demands;
 use shard::{Delegated, ShardId};
@@ -131,16 +132,9 @@ impl Thread {
                 task.restore = self.tx.restore.take();
                 finish(self);
                 if is_for_a_client {
-                    let client = &task.client;
-                    self.host.count_command(
-                        command,
-                        &args,
-                        client,
-                        started,
-                        &mut task.outcome,
-                        mark,
-                        &task.reply,
-                    );
+                    let call = Call { command, args: &args, started, mark, out: &task.reply };
+                    let (current, clock) = (self.host.current.as_deref(), self.host.net.driver.clock());
+                    self.host.reports.count(&call, &task.client, &mut task.outcome, current, clock);
                     self.host.reports.accounting.stats().delegated.add(1);
                 }
                 is_for_a_client

@@ -11,7 +11,7 @@
 
 use std::sync::atomic::Ordering;
 
-use clients::session::Retry;
+use clients::session::{Retry, Session};
 use config::EntryMode;
 use engine::mutant::{self, Mutant};
 use engine::{
@@ -19,19 +19,23 @@ use engine::{
     Work,
 };
 use journal::Refusal;
+use observe::{Call, EntryType};
 use replication::Standing;
 use resp::{Output, Reply};
+use scripting::States;
 use shard::{Delegated, PATIENCE_AFTER, ShardId};
 
-use crate::life::admit::{Admission, refusal_of_replica};
+use crate::life::admit::{Admission, refusal_of_replica, suppress_reply};
 use crate::life::executing::note_seen;
 use crate::life::giving_way::pass_kept_on;
 use crate::life::syncing::note_written;
+use crate::life::waits::Waits;
 use crate::mailroom::Remote;
 use crate::message::Message;
+use crate::reports::Reports;
+use crate::shared::Shared;
 use crate::subscribers::hear_itself;
-use crate::thread::{Thread, ThreadHost, begin, finish};
-use observe::EntryType;
+use crate::thread::{Thread, ThreadHost, begin, finish, running};
 
 /// Commands of a pipeline that run under one baton before other threads get it.
 const RUN_MAX: u32 = 32;
@@ -43,32 +47,38 @@ fn locate_lone_key(shards: &Shards, command: &Command, args: &[&[u8]]) -> Option
     Some(Located::new(key, shards.placement().locate(key)))
 }
 
-impl ThreadHost {
-    /// The shards that a command of the current client needs.
-    pub(crate) fn needs(&mut self, command: &Command, args: &[&[u8]]) -> Needs {
-        match command.lone_key(args) {
-            Some(index) => Needs::One(self.shared.shards.placement().shard(args[index])),
-            None => self.needs_of_no_lone_key(command, args),
-        }
-    }
+/// Whether commands of a client simply run: no state queues, refuses, delays or shows them.
+#[inline]
+pub(crate) fn runs_plainly(session: &Session, waits: &Waits, reports: &Reports, shared: &Shared) -> bool {
+    !(session.is_special()
+        || waits.pausing.is_on()
+        || reports.monitors.are_there()
+        || shared.scripts.is_busy()
+        || shared.quorum.is_lacking()
+        || shared.snapshots.last_failed.load(Ordering::Relaxed)
+        || shared.journal.progress.refusal() != Refusal::None
+        || shared.snapshots.progress.is_loading())
+}
 
-    /// The shards that a call needs if it does not have just one key.
-    #[inline]
-    fn needs_of_no_lone_key(&mut self, command: &Command, args: &[&[u8]]) -> Needs {
-        let placement = self.shared.shards.placement();
-        let of_keys = || Needs::of_no_lone_key(command, args, placement);
-        match command.entry.route {
-            Route::Queued => self.queued_needs(),
-            Route::Chance | Route::Walk => Needs::Nothing,
-            Route::KeysAndBeside => Needs::of_keys(command, args, placement),
-            Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
-            Route::Script(callee) => {
-                let trusted_after = self.shared.settings.script_trusted_after();
-                of_keys().and(self.scripts.lua.needs(args, callee, trusted_after, &self.shared.shards))
+/// Whether a command on this shard goes from thread `me` to the shard's home thread, if that is another one: always in
+/// home mode, otherwise if it is heavy and that thread is awake.
+#[inline]
+pub(crate) fn runs_elsewhere(shared: &Shared, me: u16, command: &Command, id: ShardId) -> bool {
+    let home = shared.shards.home(id);
+    home != me
+        && match shared.entry_mode {
+            EntryMode::Home => true,
+            EntryMode::Roam => {
+                let is_ready = |thread: &Remote| !thread.is_asleep() && !thread.is_away();
+                command.entry.mode == Mode::Heavy && is_ready(&shared.threads[usize::from(home)])
             }
-            _ => of_keys(),
         }
-    }
+}
+
+/// Creates a task of a client.
+pub(crate) fn task_of(session: &Session, work: Work, shard: ShardId, args: &[&[u8]]) -> Task {
+    let client = Client { may_be_gone: true, ..session.client };
+    Task::new(work, shard, client, OwnedArgs::new(args))
 }
 
 impl Thread {
@@ -99,9 +109,11 @@ impl Thread {
         if self.lacks_room(command, args) && !self.host.shared.snapshots.progress.is_loading() {
             return self.host.turn_away(Some(command), &CommandError::OUT_OF_MEMORY, out);
         }
-        let is_special = !self.runs_plainly()
-            || self.host.shared.following.is_replica()
-                && refusal_of_replica(&mut self.host, command, args).is_some();
+        let ThreadHost { current, scripts, waits, reports, shared, .. } = &mut self.host;
+        let session = running(current);
+        let is_special = !runs_plainly(session, waits, reports, shared)
+            || shared.following.is_replica()
+                && refusal_of_replica(session, &mut scripts.lua, shared, command, args).is_some();
         if is_special {
             self.special_command(command, args, out);
         // This is here rather than in `execute`, which nearly all commands can skip this way.
@@ -117,19 +129,6 @@ impl Thread {
         }
     }
 
-    /// Whether commands of the current client simply run: no state queues, refuses, delays or shows them.
-    #[inline]
-    pub(crate) fn runs_plainly(&mut self) -> bool {
-        !(self.host.session().is_special()
-            || self.host.waits.pausing.is_on()
-            || self.host.reports.monitors.are_there()
-            || self.host.shared.scripts.is_busy()
-            || self.host.shared.quorum.is_lacking()
-            || self.host.shared.snapshots.last_failed.load(Ordering::Relaxed)
-            || self.host.shared.journal.progress.refusal() != Refusal::None
-            || self.host.shared.snapshots.progress.is_loading())
-    }
-
     /// Handles a command of a client in a special state: it is queued, refused, or its reply suppressed.
     #[cold]
     fn special_command(&mut self, command: &'static Command, args: &[&[u8]], out: &mut Output) {
@@ -139,14 +138,22 @@ impl Thread {
             Admission::Run => {
                 // MONITOR shows a script before the commands that it calls.
                 let shown_first = command.has(Flag::SkipMonitor);
-                self.host.monitor(command, args, shown_first);
+                let show = |host: &mut ThreadHost| {
+                    let ThreadHost { reports, current, shared, net, .. } = host;
+                    reports.monitor(command, args, running(current), shared, net.driver.clock());
+                };
+                if shown_first {
+                    show(&mut self.host);
+                }
                 self.execute(command, args, Needs::Nothing, 0, out);
                 note_seen(self);
                 if self.host.session().is_subscriber() && !self.tx.posts.is_empty() {
                     // Only after that is it known whether the client gets events of its own.
                     self.leave_all();
                 }
-                self.host.monitor(command, args, !shown_first);
+                if !shown_first {
+                    show(&mut self.host);
+                }
             }
             Admission::Queued => {
                 self.host.session().last_command = Some(command.id);
@@ -155,7 +162,7 @@ impl Thread {
             Admission::Later => return self.host.session().last_command = Some(command.id),
             Admission::Refused(error) => self.host.refuse(Some(command), &error, out),
         }
-        self.host.suppress_reply(Some(command), mode, mark, out);
+        suppress_reply(self.host.session(), Some(command), mode, mark, out);
     }
 
     /// Runs `command` with its shards and `more` entered, or delegates or queues it.
@@ -188,12 +195,13 @@ impl Thread {
             self.tx.commit();
             note_written(&mut self.tx, self.host.current.as_deref_mut());
         }
+        let ThreadHost { current, scripts, .. } = &mut self.host;
         let needs = if more != Needs::Nothing {
-            self.host.needs(command, args).and(more)
+            shared.judge().needs(running(current), &mut scripts.lua, command, args).and(more)
         } else if command.entry.route == Route::KeysInTurn {
             Needs::of_first_key(command, args, shared.shards.placement())
         } else {
-            self.host.needs_of_no_lone_key(command, args)
+            shared.judge().needs_of_no_lone_key(running(current), &mut scripts.lua, command, args)
         };
         match &needs {
             Needs::Nothing => {
@@ -232,7 +240,7 @@ impl Thread {
         let mode = command.entry.mode;
         let travels = mode.may_travel() && (mode != Mode::Heavy || !self.host.session().access.is_limited());
         let home = shared.shards.home(id);
-        if travels && self.runs_elsewhere(command, id) {
+        if travels && runs_elsewhere(shared, self.host.net.id, command, id) {
             return self.hop(command, args, id);
         }
         if self.run_length >= RUN_MAX || !self.tx.hold.focus(id) {
@@ -244,11 +252,13 @@ impl Thread {
                 }
                 // It is put off rather than delegated now, because its thread has other clients to serve and replies to
                 // send, and the shard is rarely taken for longer.
-                let may_be_put_off = self.runs_plainly();
-                if self.host.session().state.put_off(may_be_put_off) {
+                let ThreadHost { current, waits, reports, .. } = &mut self.host;
+                let session = running(current);
+                let may_be_put_off = runs_plainly(session, waits, reports, shared);
+                if session.state.put_off(may_be_put_off) {
                     return;
                 }
-                let node = Delegated::new(self.task(Work::Run(command.id), id, args));
+                let node = Delegated::new(task_of(self.host.session(), Work::Run(command.id), id, args));
                 if self.tx.hold.enter_or_delegate(id, node).is_none() {
                     self.host.session().state.go_away();
                     self.host.reports.accounting.stats().left_with_holder.add(1);
@@ -271,38 +281,16 @@ impl Thread {
         }
     }
 
-    /// Whether a command on this shard goes to the shard's home thread, if that is another one: always in home mode,
-    /// otherwise if it is heavy and that thread is awake.
-    #[inline]
-    pub(crate) fn runs_elsewhere(&self, command: &Command, id: ShardId) -> bool {
-        let shared = self.host.shared;
-        let home = shared.shards.home(id);
-        home != self.host.net.id
-            && match shared.entry_mode {
-                EntryMode::Home => true,
-                EntryMode::Roam => {
-                    let is_ready = |thread: &Remote| !thread.is_asleep() && !thread.is_away();
-                    command.entry.mode == Mode::Heavy && is_ready(&shared.threads[usize::from(home)])
-                }
-            }
-    }
-
     fn hop(&mut self, command: &'static Command, args: &[&[u8]], id: ShardId) {
         self.leave_all();
         let looks_first = self.host.shared.entry_mode == EntryMode::Home
             && !self.host.shared.singlehop_blocking
             && command.has(Flag::Blocking);
         let work = if looks_first { Work::Look(command.id) } else { Work::Run(command.id) };
-        let node = Delegated::new(self.task(work, id, args));
+        let node = Delegated::new(task_of(self.host.session(), work, id, args));
         self.host.session().state.go_away();
         self.host.reports.accounting.stats().count_entry(EntryType::Hop, 1);
         self.host.net.mailroom.send(self.host.shared.shards.home(id), Message::Hop(node));
-    }
-
-    /// Creates a task of the current client.
-    pub(crate) fn task(&mut self, work: Work, shard: ShardId, args: &[&[u8]]) -> Task {
-        let client = Client { may_be_gone: true, ..self.host.session().client };
-        Task::new(work, shard, client, OwnedArgs::new(args))
     }
 
     fn execute_wide(
@@ -364,8 +352,12 @@ impl Thread {
         if self.host.shared.may_hold_back() && self.hold_back(command, args) {
             return;
         }
-        if self.host.shared.following.is_replica() && refuses_by_now(&mut self.host, command, args, out) {
-            return;
+        if self.host.shared.following.is_replica() {
+            let ThreadHost { current, scripts, shared, .. } = &mut self.host;
+            let lua = &mut scripts.lua;
+            if let Some(error) = refusal_by_now(running(current), lua, shared, command, args) {
+                return self.host.refuse(Some(command), &error, out);
+            }
         }
         let session = self.host.session();
         // This must not come earlier: another client that reads it may rely on the shards knowing the command, too.
@@ -375,13 +367,15 @@ impl Thread {
         let started = self.host.reports.accounting.lap();
         begin(self, started);
         if !self.tx.hold.kept().is_empty() && !command.has(Flag::Fast) && !self.tx.hold.has_unpublished() {
-            pass_kept_on(self);
+            pass_kept_on(&mut self.tx, &mut self.host.net.mailroom, self.host.shared);
         }
         let mark = out.mark();
         self.tx.wrote = false;
         let mut outcome = self.tx.run(command, args, &client, &mut self.host, out);
         finish(self);
-        self.host.count_command(command, args, &client, started, &mut outcome, mark, out);
+        let call = Call { command, args, started, mark, out };
+        let (current, clock) = (self.host.current.as_deref(), self.host.net.driver.clock());
+        self.host.reports.count(&call, &client, &mut outcome, current, clock);
         match outcome {
             Outcome::Done | Outcome::Failed => {}
             outcome => self.conclude(command, args, outcome, out),
@@ -418,20 +412,19 @@ impl Thread {
     }
 }
 
-/// Refuses a command that writes if this server has become a replica since the command was admitted, before its shards
+/// The error if a command writes and this server has become a replica since the command was admitted, before its shards
 /// were entered.
 #[cold]
-fn refuses_by_now(
-    host: &mut ThreadHost,
-    command: &'static Command,
+fn refusal_by_now(
+    session: &Session,
+    lua: &mut States,
+    shared: &Shared,
+    command: &Command,
     args: &[&[u8]],
-    out: &mut Output,
-) -> bool {
+) -> Option<CommandError> {
     let may_write = command.is_write() || matches!(command.entry.route, Route::Queued | Route::Script(_));
-    let refused = may_write.then(|| refusal_of_replica(host, command, args)).flatten();
-    let Some(error) = refused.filter(|error| *error == Standing::READ_ONLY) else { return false };
-    host.refuse(Some(command), &error, out);
-    true
+    let refused = may_write.then(|| refusal_of_replica(session, lua, shared, command, args)).flatten();
+    refused.filter(|error| *error == Standing::READ_ONLY)
 }
 
 /// Leaves all shards where messages or records must be published. Out of line, because most transactions have none.

@@ -7,6 +7,7 @@ use proactor::ConnId;
 use resp::Output;
 
 use crate::commands::transactions::run_rest;
+use crate::life::admit::suppress_reply;
 use crate::subscribers::hear_itself;
 use crate::thread::Thread;
 
@@ -36,7 +37,7 @@ pub(crate) fn go_on_executing(
         thread.leave_all();
         thread.tx.seen = thread.tx.seen.max(seen);
         note_seen(thread);
-        thread.host.suppress_reply(None, mode, mark, out);
+        suppress_reply(thread.host.session(), None, mode, mark, out);
         if thread.tx.told_itself {
             hear_itself(thread, out);
         }

@@ -18,18 +18,19 @@
 
 use std::time::Duration;
 
-use clients::Whereabouts;
 use clients::session::{Part, ReplyMode};
+use clients::{Whereabouts, may_go};
 use config::EntryMode;
-use engine::{Outcome, Post, Published, Task, Work};
-use proactor::{ConnId, Event};
+use engine::{Outcome, Post, Published, Task, Tx, Work};
+use proactor::{ConnId, Driver, Event};
 use shard::{Delegated, Subscriber};
 
-use crate::connections::balancing::{is_elastic, threads_at_work};
-use crate::connections::moving::{arrive, depart, may_go, send_off};
-use crate::life::answers::answer_within;
+use crate::connections::balancing::{Balancing, is_elastic, threads_at_work};
+use crate::connections::network::Network;
+use crate::mailroom::Mailroom;
 use crate::message::Message;
-use crate::thread::{Thread, ThreadHost};
+use crate::shared::Shared;
+use crate::thread::ThreadHost;
 
 /// The number of checks after which connections of silent clients are given away, too.
 const LOOKS_BEFORE_SILENT: u32 = 8;
@@ -44,133 +45,162 @@ pub(crate) fn give_way_if_due(host: &mut ThreadHost) {
     let clock = host.net.driver.clock();
     let now = clock.ticks();
     let is_due = host.balancing.way.is_due(now) && host.balancing.way.has_worked(now, clock.thread_cpu_ns());
-    if is_due && is_elastic(host) || is_drawn(host) {
+    let shared = host.shared;
+    if is_due && is_elastic(shared) || host.balancing.is_drawn(&mut host.net.driver, shared) {
         look(host);
     }
 }
 
-/// The thread that serves a client of this one meanwhile: one of those in use if possible. `None`: there is no other,
-/// or each has a long command of its own.
-pub(crate) fn helper(host: &mut ThreadHost) -> Option<u16> {
-    let (threads, me, next) = (&host.shared.threads, host.net.id, host.balancing.way.next);
-    let count = threads.len() as u16;
-    let in_use = threads_at_work(host.shared) as u16;
-    let can_help = |id: &u16| *id != me && !threads[usize::from(*id)].is_away();
-    let used = (0..in_use).map(|step| (next + step) % in_use).find(can_help);
-    let found = used.or_else(|| (0..count).find(can_help));
-    host.balancing.way.next = found.map_or(0, |id| id + 1);
-    found
-}
-
-/// Whether a connection goes to another thread because this one has given way.
-pub(crate) fn gives(host: &mut ThreadHost, conn: ConnId) -> bool {
-    if !host.balancing.way.is_away {
-        return false;
+impl Balancing {
+    /// The thread that serves a client of thread `me` meanwhile: one of those in use if possible. `None`: there is no
+    /// other, or each has a long command of its own.
+    pub(crate) fn helper(&mut self, shared: &Shared, me: u16) -> Option<u16> {
+        let (threads, next) = (&shared.threads, self.way.next);
+        let count = threads.len() as u16;
+        let in_use = threads_at_work(shared) as u16;
+        let can_help = |id: &u16| *id != me && !threads[usize::from(*id)].is_away();
+        let used = (0..in_use).map(|step| (next + step) % in_use).find(can_help);
+        let found = used.or_else(|| (0..count).find(can_help));
+        self.way.next = found.map_or(0, |id| id + 1);
+        found
     }
-    let Some(session) = host.net.connections.session(conn) else { return false };
-    if session.state.is_put_off() {
-        session.state.read_again();
-    }
-    let may_go = may_go(session);
-    host.net.moves.is_leaving(conn) || may_go && helper(host).is_some_and(|to| send_off(host, conn, to))
-}
 
-/// Whether the seed of a simulation wants it. In a simulation, no time passes while a command runs.
-fn is_drawn(host: &mut ThreadHost) -> bool {
-    let one_in = host.shared.machine.tuning.moves_one_in;
-    one_in > 0
-        && host.balancing.way.is_running()
-        && host.net.driver.entropy().is_ok_and(|mut entropy| entropy.below(one_in) == 0)
+    /// Whether a connection goes to another thread because this one has given way.
+    pub(crate) fn gives(&mut self, net: &mut Network, shared: &Shared, conn: ConnId) -> bool {
+        if !self.way.is_away {
+            return false;
+        }
+        let Some(session) = net.connections.session(conn) else { return false };
+        if session.state.is_put_off() {
+            session.state.read_again();
+        }
+        let may_go = may_go(session);
+        net.moves.is_leaving(conn)
+            || may_go && self.helper(shared, net.id).is_some_and(|to| net.send_off(conn, to))
+    }
+
+    /// Whether the seed of a simulation wants it. In a simulation, no time passes while a command runs.
+    fn is_drawn(&self, driver: &mut Driver, shared: &Shared) -> bool {
+        let one_in = shared.machine.tuning.moves_one_in;
+        one_in > 0
+            && self.way.is_running()
+            && driver.entropy().is_ok_and(|mut entropy| entropy.below(one_in) == 0)
+    }
+
+    /// Handles the driver's events. Events that must wait stay in order.
+    fn take_events(&mut self, net: &mut Network, shared: &Shared) -> std::io::Result<()> {
+        let mut events = Vec::new();
+        net.driver.turn(Some(Duration::ZERO), &mut events)?;
+        for event in std::mem::take(&mut net.events).into_iter().chain(events) {
+            match event {
+                Event::Accepted { socket, listener } => self.deal(net, shared, socket, listener),
+                Event::Detached { conn } => net.mailroom.send(net.id, Message::Depart(conn)),
+                Event::Data { conn } => {
+                    self.give(net, shared, conn);
+                    net.events.push_back(event);
+                }
+                Event::Closed { conn, .. } => {
+                    // The end of a connection is reported only once, so the connection stays here.
+                    if let Some(session) = net.connections.session(conn) {
+                        session.has_hung_up = true;
+                    }
+                    net.events.push_back(event);
+                }
+                Event::Wake => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a connection to another thread. If that is impossible, stops reading from it for now.
+    fn give(&mut self, net: &mut Network, shared: &Shared, conn: ConnId) {
+        let Some(session) = net.connections.session(conn) else {
+            // It is being served, or is gone.
+            if !self.way.paused.contains(&conn) {
+                self.way.paused.push(conn);
+                net.driver.pause_reading(conn);
+            }
+            return;
+        };
+        if session.state.is_put_off() {
+            session.state.read_again();
+        }
+        if !may_go(session) {
+            if !std::mem::replace(&mut session.is_reading_paused, true) {
+                net.driver.pause_reading(conn);
+            }
+        } else if let Some(to) = self.helper(shared, net.id) {
+            net.send_off(conn, to);
+        }
+    }
+
+    /// Gives away some connections of silent clients.
+    fn give_silent(&mut self, net: &mut Network, shared: &Shared) {
+        for _ in 0..SILENT_PER_LOOK {
+            let Some((conn, session)) = net.connections.first_from(self.way.slot) else { return };
+            self.way.slot = conn.slot() + 1;
+            if may_go(session)
+                && let Some(to) = self.helper(shared, net.id)
+            {
+                net.send_off(conn, to);
+            }
+        }
+    }
+
+    /// Sends a message to the thread that helps out. Returns it if there is none.
+    pub(crate) fn pass_on(
+        &mut self,
+        net: &mut Network,
+        shared: &Shared,
+        message: Message,
+    ) -> Option<Message> {
+        match self.helper(shared, net.id) {
+            Some(to) => net.mailroom.send(to, message),
+            None => return Some(message),
+        }
+        None
+    }
+
+    /// Serves clients again after a command during which the thread gave way to them.
+    #[cold]
+    pub(crate) fn come_back(&mut self, net: &mut Network, shared: &Shared) {
+        shared.threads[usize::from(net.id)].note_away(false);
+        for conn in self.way.come_back() {
+            net.driver.resume_reading(conn);
+        }
+    }
 }
 
 /// Serves the other clients of the thread while its command runs.
 #[cold]
 fn look(host: &mut ThreadHost) {
-    if !host.balancing.way.is_away {
-        if helper(host).is_none() {
+    let ThreadHost { balancing, net, shared, .. } = &mut *host;
+    if !balancing.way.is_away {
+        if balancing.helper(shared, net.id).is_none() {
             return;
         }
-        host.balancing.way.is_away = true;
-        host.shared.threads[usize::from(host.net.id)].note_away(true);
+        balancing.way.is_away = true;
+        shared.threads[usize::from(net.id)].note_away(true);
         // Their turn was about to come.
-        for index in 0..host.net.unserved.len() {
-            give(host, host.net.unserved[index]);
+        for index in 0..net.unserved.len() {
+            balancing.give(net, shared, net.unserved[index]);
         }
     }
-    host.balancing.way.looks += 1;
-    if host.balancing.way.looks > LOOKS_BEFORE_SILENT {
-        give_silent(host);
+    balancing.way.looks += 1;
+    if balancing.way.looks > LOOKS_BEFORE_SILENT {
+        balancing.give_silent(net, shared);
     }
-    host.net.mailroom.wake_sleepers();
+    net.mailroom.wake_sleepers();
     for _ in 0..ROUNDS {
-        host.shared.journal.release(host.net.id, &mut host.net.driver, None);
-        if take_events(host).is_err() {
+        let ThreadHost { balancing, net, shared, .. } = &mut *host;
+        shared.journal.release(net.id, &mut net.driver, None);
+        if balancing.take_events(net, shared).is_err() {
             return;
         }
         host.net.mailroom.end_wait();
         take_mail(host);
         if !host.net.moves.has_leaving() {
             break;
-        }
-    }
-}
-
-/// Handles the driver's events. Events that must wait stay in order.
-fn take_events(host: &mut ThreadHost) -> std::io::Result<()> {
-    let mut events = Vec::new();
-    host.net.driver.turn(Some(Duration::ZERO), &mut events)?;
-    for event in std::mem::take(&mut host.net.events).into_iter().chain(events) {
-        match event {
-            Event::Accepted { socket, listener } => host.deal(socket, listener),
-            Event::Detached { conn } => host.net.mailroom.send(host.net.id, Message::Depart(conn)),
-            Event::Data { conn } => {
-                give(host, conn);
-                host.net.events.push_back(event);
-            }
-            Event::Closed { conn, .. } => {
-                // The end of a connection is reported only once, so the connection stays here.
-                if let Some(session) = host.net.connections.session(conn) {
-                    session.has_hung_up = true;
-                }
-                host.net.events.push_back(event);
-            }
-            Event::Wake => {}
-        }
-    }
-    Ok(())
-}
-
-/// Gives a connection to another thread. If that is impossible, stops reading from it for now.
-fn give(host: &mut ThreadHost, conn: ConnId) {
-    let Some(session) = host.net.connections.session(conn) else {
-        // It is being served, or is gone.
-        if !host.balancing.way.paused.contains(&conn) {
-            host.balancing.way.paused.push(conn);
-            host.net.driver.pause_reading(conn);
-        }
-        return;
-    };
-    if session.state.is_put_off() {
-        session.state.read_again();
-    }
-    if !may_go(session) {
-        if !std::mem::replace(&mut session.is_reading_paused, true) {
-            host.net.driver.pause_reading(conn);
-        }
-    } else if let Some(to) = helper(host) {
-        send_off(host, conn, to);
-    }
-}
-
-/// Gives away some connections of silent clients.
-fn give_silent(host: &mut ThreadHost) {
-    for _ in 0..SILENT_PER_LOOK {
-        let Some((conn, session)) = host.net.connections.first_from(host.balancing.way.slot) else { return };
-        host.balancing.way.slot = conn.slot() + 1;
-        if may_go(session)
-            && let Some(to) = helper(host)
-        {
-            send_off(host, conn, to);
         }
     }
 }
@@ -188,15 +218,18 @@ fn take_mail(host: &mut ThreadHost) {
 
 /// Handles a message, or returns it.
 fn take(host: &mut ThreadHost, message: Message) -> Option<Message> {
-    let runs_script = |host: &ThreadHost| host.shared.scripts.thread(usize::from(host.net.id)).is_running();
+    let ThreadHost { balancing, net, shared, .. } = &mut *host;
+    let runs_script = || shared.scripts.thread(usize::from(net.id)).is_running();
     match message {
-        Message::Adopt(..) | Message::Visit(..) => return pass_on(host, message),
-        Message::Hop(_) if host.shared.entry_mode == EntryMode::Roam => return pass_on(host, message),
-        Message::Arrive(mover) => arrive(host, *mover),
-        Message::Depart(conn) => depart(host, conn),
+        Message::Adopt(..) | Message::Visit(..) => return balancing.pass_on(net, shared, message),
+        Message::Hop(_) if shared.entry_mode == EntryMode::Roam => {
+            return balancing.pass_on(net, shared, message);
+        }
+        Message::Arrive(mover) => net.arrive(&shared.users, *mover),
+        Message::Depart(conn) => net.depart(conn),
         Message::Forget(names) => host.net.moves.forget(&names),
-        Message::Ask(question) => answer_within(host, question),
-        Message::PassScript(asker) if !runs_script(host) => host.net.mailroom.answer(asker, Part::Count(0)),
+        Message::Ask(question) => host.answer_within(question),
+        Message::PassScript(asker) if !runs_script() => host.net.mailroom.answer(asker, Part::Count(0)),
         Message::ComeBy => host.shared.shutdown.hear(host.net.id),
         Message::Post(Post::Served { ref waiter, .. }) => {
             let client = waiter.wait.client;
@@ -206,7 +239,7 @@ fn take(host: &mut ThreadHost, message: Message) -> Option<Message> {
             };
             host.net.mailroom.send(thread, message);
         }
-        Message::Done(node, published) => return come_home(host, node, published),
+        Message::Done(node, published) => return come_home(node, published, &mut host.net),
         Message::Deliver(_) | Message::News(..) | Message::Monitor(_) if !hears(host) => {
             let (delivery, monitors) = (&mut host.outputs.delivery, &host.reports.monitors);
             match message {
@@ -222,15 +255,6 @@ fn take(host: &mut ThreadHost, message: Message) -> Option<Message> {
     None
 }
 
-/// Sends a message to the thread that helps out. Returns it if there is none.
-pub(crate) fn pass_on(host: &mut ThreadHost, message: Message) -> Option<Message> {
-    match helper(host) {
-        Some(to) => host.net.mailroom.send(to, message),
-        None => return Some(message),
-    }
-    None
-}
-
 /// Whether the client whose command runs gets messages without a request. Its session is taken out, so they must wait.
 fn hears(host: &ThreadHost) -> bool {
     let running = [&host.current, &host.scripts.aside.caller];
@@ -240,14 +264,14 @@ fn hears(host: &ThreadHost) -> bool {
 
 /// Handles a delegated command that is back. If it is complete, its client gets the reply, and may move.
 fn come_home(
-    host: &mut ThreadHost,
     mut node: Box<Delegated<Task>>,
     published: Vec<Published>,
+    net: &mut Network,
 ) -> Option<Message> {
     let conn = ConnId::from_bits(node.task.client.connection);
     let is_complete = matches!(node.task.outcome, Outcome::Done | Outcome::Failed);
     let (Work::Run(command), true, Some(session)) =
-        (&node.task.work, is_complete, host.net.connections.session(conn))
+        (&node.task.work, is_complete, net.connections.session(conn))
     else {
         return Some(Message::Done(node, published));
     };
@@ -257,18 +281,17 @@ fn come_home(
     session.last_command = Some(*command);
     session.written_slice = session.written_slice.max(node.task.written);
     session.state.come_home();
-    if let Some(out) = host.net.driver.output_mut(conn) {
-        host.reports.accounting.stats().net_output_bytes.add(node.task.reply.len() as u64);
+    if let Some(out) = net.driver.output_mut(conn) {
+        net.stats.net_output_bytes.add(node.task.reply.len() as u64);
         out.append(&mut node.task.reply);
     }
-    host.net.events.push_back(Event::Data { conn });
+    net.events.push_back(Event::Data { conn });
     None
 }
 
 /// Sends tasks that wait at kept shards to other threads, before a command that may take long.
 #[cold]
-pub(crate) fn pass_kept_on(thread: &mut Thread) {
-    let Thread { tx, host, .. } = thread;
+pub(crate) fn pass_kept_on(tx: &mut Tx<'_>, mailroom: &mut Mailroom, shared: &Shared) {
     while let Some(&id) = tx.hold.kept().last() {
         if tx.hold.has(id) {
             return;
@@ -278,17 +301,17 @@ pub(crate) fn pass_kept_on(thread: &mut Thread) {
             Work::HandOver(to) => tx.hold.hand_over(id, to),
             work => {
                 node.task.work = work;
-                send_task_on(host, node);
+                send_task_on(mailroom, shared, node);
             }
         }
     }
 }
 
 /// Runs a task on the thread that helps out, or on this one after the running command.
-pub(crate) fn send_task_on(host: &mut ThreadHost, node: Box<Delegated<Task>>) {
-    let to = match host.shared.entry_mode {
-        EntryMode::Home => host.shared.shards.home(node.task.shard),
-        EntryMode::Roam => host.net.id,
+pub(crate) fn send_task_on(mailroom: &mut Mailroom, shared: &Shared, node: Box<Delegated<Task>>) {
+    let to = match shared.entry_mode {
+        EntryMode::Home => shared.shards.home(node.task.shard),
+        EntryMode::Roam => mailroom.thread(),
     };
-    host.net.mailroom.send(to, Message::Hop(node));
+    mailroom.send(to, Message::Hop(node));
 }

@@ -9,16 +9,13 @@ use proactor::{CloseMode, ConnId};
 use resp::{Output, Reply};
 use shard::Delegated;
 
-use crate::connections::balancing::share;
-use crate::connections::lifecycle::visit;
-use crate::connections::moving::{arrive, depart};
-use crate::life::admit::refusal_of_replica;
+use crate::life::admit::{refusal_of_replica, suppress_reply};
 use crate::life::executing::{go_on_executing, note_seen, run_unheard};
 use crate::life::waits::Syncing;
 use crate::message::{Message, News};
 use crate::replication::take_news;
 use crate::subscribers::hear_itself;
-use crate::thread::{Thread, ThreadHost};
+use crate::thread::{Thread, ThreadHost, running};
 
 /// Limit of messages to post for which a thread keeps memory.
 const POSTS_KEPT_MAX: usize = 256;
@@ -27,12 +24,16 @@ impl Thread {
     /// Handles one message.
     pub(crate) fn receive(&mut self, message: Message) {
         match message {
-            Message::Adopt(socket, entrance) => _ = self.host.adopt(socket, entrance),
-            Message::Arrive(mover) => arrive(&mut self.host, *mover),
-            Message::Depart(conn) => depart(&mut self.host, conn),
-            Message::Share(order) => share(&mut self.host, order),
+            Message::Adopt(socket, entrance) => {
+                self.host.net.adopt(&mut self.host.outputs.watchlist, self.host.shared, socket, entrance);
+            }
+            Message::Arrive(mover) => self.host.net.arrive(&self.host.shared.users, *mover),
+            Message::Depart(conn) => self.host.net.depart(conn),
+            Message::Share(order) => self.host.net.share(order),
             Message::Forget(names) => self.host.net.moves.forget(&names),
-            Message::Visit(socket, access) => visit(&mut self.host, socket, *access),
+            Message::Visit(socket, access) => {
+                self.host.net.visit(&mut self.host.outputs.watchlist, self.host.shared, socket, *access);
+            }
             Message::Listen(listeners) => {
                 self.host.balancing.dealer.listen(&mut self.host.net.driver, listeners)
             }
@@ -159,15 +160,19 @@ impl Thread {
         self.host.reports.accounting.begin_lap(self.host.net.driver.clock());
         self.with_session(conn, |thread, out| {
             let args = retry.args.slices();
-            let command = thread.host.shared.table.get(retry.command);
-            let (mode, mark) = (thread.host.session().reply_mode, out.mark());
-            if thread.host.is_kept_waiting(&retry.needs) {
-                let error = thread.host.shared.scripts.busy_error();
+            let ThreadHost { current, scripts, waits, net, shared, .. } = &mut thread.host;
+            let (session, lua) = (running(current), &mut scripts.lua);
+            let command = shared.table.get(retry.command);
+            let (mode, mark) = (session.reply_mode, out.mark());
+            if shared.scripts.is_busy() && shared.judge().is_held(&retry.needs) {
+                let error = shared.scripts.busy_error();
                 thread.host.refuse(Some(command), &error, out);
-            } else if let Some(error) = refusal_of_replica(&mut thread.host, command, &args) {
+            } else if let Some(error) = refusal_of_replica(session, lua, shared, command, &args) {
                 // This server was not a replica when the command came.
                 thread.host.refuse(Some(command), &error, out);
-            } else if thread.host.session().migration.is_none() && thread.host.postpones(command, &args) {
+            } else if session.migration.is_none()
+                && waits.postpones(session, lua, (net.stats, shared.judge()), command, &args)
+            {
                 // There was no pause when the command came. Migrated values are not sent again.
             } else {
                 thread.execute(command, &args, retry.needs, retry.tries, out);
@@ -177,7 +182,7 @@ impl Thread {
                 // The command is over, and may have been refused.
                 thread.host.session().progress = None;
             }
-            thread.host.suppress_reply(Some(command), mode, mark, out);
+            suppress_reply(thread.host.session(), Some(command), mode, mark, out);
             thread.leave_all();
             if thread.tx.told_itself {
                 hear_itself(thread, out);

@@ -6,18 +6,20 @@
 //! scripts and functions, whose first key is prefetched, unless they run on another thread. A taken shard ends it.
 //! Because a script may take long, a window with a script leaves the shards before any command runs.
 
-use clients::session::Parser;
+use std::collections::VecDeque;
+
+use clients::session::{Parser, Session};
 use config::EntryMode;
 use engine::{ArgSlices, Command, Located, Mode, Route};
 use proactor::{CloseMode, ConnId};
 use resp::{Limits, Output, Parsed, Reply, RequestParser};
 use smallvec::SmallVec;
 
-use crate::connections::balancing::set_apart;
-use crate::connections::bounds::{has_had_its_turn, read_on};
+use crate::connections::bounds::{close_mode_of_input, has_had_its_turn, read_on};
+use crate::life::dispatch::{runs_elsewhere, runs_plainly};
 use crate::replication::serve_link;
 use crate::shared::Shared;
-use crate::thread::{Thread, ThreadHost};
+use crate::thread::{Thread, ThreadHost, running};
 
 /// Commands, or windows, of one connection that run before other connections get their turn.
 pub(crate) const ROUNDS_PER_TURN: usize = 256;
@@ -83,7 +85,7 @@ fn first_key_of_script<'a, 'i>(command: &Command, args: &'a [&'i [u8]]) -> Optio
 impl Thread {
     /// Runs the commands that a connection sent.
     pub(crate) fn serve(&mut self, conn: ConnId) {
-        if self.host.must_read_first(conn) {
+        if self.host.outputs.must_read_first(&mut self.host.net, self.host.shared, conn) {
             return;
         }
         let Some((mut parser, mut session)) = self.host.net.connections.take(conn) else { return };
@@ -134,20 +136,20 @@ impl Thread {
             tracing::warn!("Replica {} generated a reply to a command, disconnecting it", session.peer);
             session.state.close(CloseMode::Now);
         }
-        let close_mode = session.close_mode();
         let input_bytes = io.input.len();
+        let close_mode = session.close_mode().or_else(|| close_mode_of_input(&shared.settings, input_bytes));
         self.host.net.driver.put_io(conn, io);
-        read_on(&mut self.host, conn, &mut session, (was_paused, input_bytes));
+        read_on(&mut self.host.net.driver, conn, &mut session, (was_paused, input_bytes));
         self.host.net.connections.put_back(conn, parser, session);
         if let Some(mode) = close_mode {
             self.close(conn, mode);
         } else {
-            self.check_input(conn, input_bytes);
             self.settle(conn);
         }
         self.post_all();
         if self.host.balancing.workload.may_be_slow(took) {
-            set_apart(&mut self.host, conn, took);
+            let ThreadHost { balancing, net, shared, .. } = &mut self.host;
+            balancing.set_apart(net, shared, conn, took);
         }
     }
 
@@ -186,11 +188,11 @@ impl Thread {
                 break;
             }
             limits.authenticated = self.host.session().access.is_authenticated();
-            if has_had_its_turn(&self.host, out) {
+            if has_had_its_turn(&self.host.reports.accounting, out) {
                 break;
             }
         }
-        leave_rest(&mut self.host, conn);
+        leave_rest(running(&mut self.host.current), &mut self.host.net.unserved, conn);
         consumed
     }
 
@@ -230,7 +232,9 @@ impl Thread {
         let [id] = *self.tx.hold.entered() else { return Ahead::Perhaps };
         let db = self.tx.hold.shard(id).dbs.used(self.host.session().client.db as usize);
         let has_many_keys = db.is_some_and(|db| db.len() >= self.host.shared.machine.tuning.keys_min);
-        if has_many_keys && self.host.shared.entry_mode == EntryMode::Roam && self.runs_plainly() {
+        let ThreadHost { current, waits, reports, shared, .. } = &mut self.host;
+        let may_read = has_many_keys && shared.entry_mode == EntryMode::Roam;
+        if may_read && runs_plainly(running(current), waits, reports, shared) {
             return Ahead::Yes;
         }
         Ahead::No
@@ -246,11 +250,13 @@ impl Thread {
         out: &mut Output,
     ) -> usize {
         let mut window = SmallVec::<[Request<'_>; WINDOW_MAX]>::new();
-        let mut read = 0;
+        let (mut read, shared) = (0, self.host.shared);
         while window.len() < WINDOW_MAX
-            && let Some(request) = Request::read(parser, &input[read..], limits, self.host.shared)
+            && let Some(request) = Request::read(parser, &input[read..], limits, shared)
         {
-            if !request.is_quick() && self.runs_elsewhere(request.command, request.located.shard()) {
+            if !request.is_quick()
+                && runs_elsewhere(shared, self.host.net.id, request.command, request.located.shard())
+            {
                 break;
             }
             read += request.bytes;
@@ -289,7 +295,7 @@ impl Thread {
                 break;
             }
             consumed += request.bytes;
-            if self.stops_reading() || has_had_its_turn(&self.host, out) {
+            if self.stops_reading() || has_had_its_turn(&self.host.reports.accounting, out) {
                 break;
             }
         }
@@ -305,12 +311,11 @@ impl Thread {
     }
 }
 
-/// Leaves the rest of the current client's input, if any, until the other clients were served, unless it must wait for
-/// something else.
-pub(crate) fn leave_rest(host: &mut ThreadHost, conn: ConnId) {
-    let session = host.session();
+/// Leaves the rest of a client's input, if any, until the other clients were served, unless it must wait for something
+/// else.
+pub(crate) fn leave_rest(session: &mut Session, unserved: &mut VecDeque<ConnId>, conn: ConnId) {
     if session.state.is_between_commands() && !session.close_after_reply && !session.has_to_wait {
         session.has_to_wait = true;
-        host.net.unserved.push_back(conn);
+        unserved.push_back(conn);
     }
 }

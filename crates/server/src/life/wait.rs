@@ -70,7 +70,7 @@ impl Thread {
             self.put_back_unclaimed(waiter.wait.client, parcel.restore.take());
             parcel.reply.clear();
             Reply::new(&mut parcel.reply, waiter.wait.client.proto).error(error.text());
-            self.count_failed_wait(conn, &error);
+            self.host.reports.count_failed_wait(&mut self.host.net, conn, &error);
         }
         let Some(session) = self.host.net.connections.session(conn) else { return };
         session.written_slice = session.written_slice.max(parcel.written);
@@ -127,7 +127,7 @@ impl Thread {
         }
         let (null_array, client) = (wait.blocked.null_array, session.client);
         if let Some(error) = error {
-            self.count_failed_wait(conn, error);
+            self.host.reports.count_failed_wait(&mut self.host.net, conn, error);
         }
         let mut out = Output::new();
         let mut reply = Reply::new(&mut out, client.proto);
@@ -139,17 +139,11 @@ impl Thread {
         true
     }
 
-    /// Counts that the client's wait ends with an error.
-    fn count_failed_wait(&mut self, conn: ConnId, error: &CommandError) {
-        let command = self.host.net.connections.session(conn).and_then(|session| session.last_command);
-        self.host.reports.accounting.count_failed_wait(command, error);
-    }
-
     /// Cleans up after a wait, before its client, if it is still connected, gets its reply: its next command may wait
     /// in the same way.
     pub(crate) fn end_wait(&mut self, conn: ConnId, wait: Wait) {
         self.forget_tickets(&wait.blocked);
-        note_end_of_wait(&mut self.host, conn, &wait);
+        self.host.reports.note_end_of_wait(&mut self.host.net, &self.host.shared.table, conn, &wait);
         self.tx.idle_waits.put_back(wait.blocked);
     }
 
@@ -185,14 +179,6 @@ impl Thread {
         self.leave_all();
         self.host.net.mailroom.put_off(Message::Post(Post::ServeLater { ready, also }));
     }
-}
-
-/// Counts the end of a client's wait.
-pub(crate) fn note_end_of_wait(host: &mut ThreadHost, conn: ConnId, wait: &Wait) {
-    let stats = host.reports.accounting.stats();
-    stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
-    stats.blocked_clients.sub(1);
-    host.note_unblocked(conn, &wait.blocked);
 }
 
 /// Does the work that came up while a command ran and that needs shards.

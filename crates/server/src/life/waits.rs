@@ -7,9 +7,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use clients::session::{Pausing, SyncWait};
+use clients::session::{Judge, Pausing, Session, SyncWait};
+use engine::Command;
 use observe::ThreadStats;
 use proactor::ConnId;
+use scripting::States;
 
 use crate::shared::Shared;
 
@@ -19,6 +21,27 @@ pub(crate) struct Waits {
     /// Clients that wait for the journal, or for replicas.
     pub(crate) syncing: Syncing,
     pub(crate) pausing: Pausing,
+}
+
+impl Waits {
+    /// Keeps a command of a client until the end of the pause, if there is a pause that applies to it.
+    pub(crate) fn postpones(
+        &mut self,
+        session: &mut Session,
+        lua: &mut States,
+        (stats, judge): (&ThreadStats, Judge<'_>),
+        command: &Command,
+        args: &[&[u8]],
+    ) -> bool {
+        if !self.pausing.is_on() || !self.pausing.stops(judge.demands(session, lua, command, args).replicates)
+        {
+            return false;
+        }
+        self.pausing.postpone(session, command, args);
+        // As in Redis, a paused client counts as blocked.
+        stats.blocked_clients.add(1);
+        true
+    }
 }
 
 /// The clients of a thread that wait for slices.

@@ -3,11 +3,11 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use clients::session::{Parser, Protocol};
 use config::REPL_TIMEOUT;
 use engine::{Client, Command, CommandError, Outcome, Post, Table};
+use observe::Call;
 use persistence::{Role, names};
-use proactor::{BlockingStep, CloseMode, ConnId, Socket};
+use proactor::{BlockingStep, CloseMode, ConnId};
 use replication::{
     Address, Door, Follower, FollowerAround, Following, Help, Incoming, LinkSettings, Primary, Ran,
     ReplicationId, RoleChange, Stage, Unread, Vocabulary, incoming,
@@ -16,13 +16,11 @@ use resp::Output;
 use scripting::Demands;
 use shard::ShardId;
 
-use crate::connections::lifecycle::take_in;
 use crate::error::Error;
 use crate::message::{LinkNews, Message};
-use crate::reports::monitors::monitor_applied;
 use crate::shared::Shared;
 use crate::snapshot::{Loaded, Loader};
-use crate::thread::{Thread, ThreadHost};
+use crate::thread::Thread;
 
 /// The error for waiting clients when the role changes.
 const UNBLOCKED: CommandError = CommandError::fixed(
@@ -88,7 +86,7 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
     match news {
         LinkNews::Dialed(attempt, _) if !thread.host.roles.follower.awaits(attempt) => {}
         LinkNews::Dialed(_, Ok(socket)) => {
-            let conn = adopt(&mut thread.host, socket);
+            let conn = thread.host.net.adopt_primary(thread.host.shared, socket);
             with(thread, None, |follower, host| follower.connected(conn, host));
         }
         LinkNews::Dialed(_, Err(why)) => with(thread, None, |follower, host| follower.give_up(&why, host)),
@@ -192,13 +190,15 @@ impl Stage for Host<'_> {
         if let Some(session) = host.current.as_deref_mut() {
             session.last_command = Some(command.id);
         }
-        monitor_applied(host, command, args, db);
+        host.reports.monitor_applied(command, args, db, host.shared, host.net.driver.clock());
         let started = host.reports.accounting.lap();
         let mark = self.replies.mark();
         (tx.wrote, tx.keeps_due) = (false, true);
         let mut outcome = tx.run(command, args, &client, host, &mut self.replies);
         tx.keeps_due = false;
-        host.count_command(command, args, &client, started, &mut outcome, mark, &self.replies);
+        let call = Call { command, args, started, mark, out: &self.replies };
+        let (current, clock) = (host.current.as_deref(), host.net.driver.clock());
+        host.reports.count(&call, &client, &mut outcome, current, clock);
         tx.restore = None;
         let ran = match outcome {
             Outcome::Done | Outcome::Blocked(_) => Ran::Done,
@@ -348,15 +348,4 @@ impl FollowerAround<Loaded> for Host<'_> {
             self.thread.close(conn, CloseMode::Now);
         }
     }
-}
-
-/// The connection that this server has made to its primary becomes one of its connections.
-fn adopt(host: &mut ThreadHost, socket: Socket) -> ConnId {
-    host.shared.registry.knock();
-    let codec = host.shared.tls.dialed(&host.shared.settings);
-    let conn = take_in(host, socket, Protocol::Redis, Parser::Primary, codec);
-    if let Some(session) = host.net.connections.session(conn) {
-        session.is_primary = true;
-    }
-    conn
 }

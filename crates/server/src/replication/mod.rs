@@ -7,10 +7,7 @@ mod door;
 mod follow;
 mod roles;
 
-use config::{
-    REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD, REPL_SYNC_REPLICAS,
-    REPLICA_IGNORE_MAXMEMORY,
-};
+use config::{REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD, REPL_SYNC_REPLICAS};
 use proactor::{CloseMode, Driver};
 use replication::{Around, CopyContent, Limits, QUESTION, Read, Standing, Start, random_id};
 
@@ -88,11 +85,6 @@ pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
 }
 
 impl Shared {
-    /// Whether this is a replica that keeps all data of its primary, regardless of `maxmemory`.
-    pub(crate) fn leaves_room_to_primary(&self) -> bool {
-        self.following.is_replica() && self.settings.is_on(REPLICA_IGNORE_MAXMEMORY)
-    }
-
     /// Whether clients may write here, and whether they may read.
     pub(crate) fn standing(&self) -> Standing {
         Standing::of(&self.following, &self.journal.synced, &self.settings)

@@ -1,42 +1,42 @@
 //! Counts commands, with their clients.
 
-use clients::session::Session;
-use engine::{Blocked, Client, Command, Outcome};
+use clients::session::{Session, Wait};
+use engine::{Client, CommandError, Outcome, Table};
 use observe::{Call, Caller};
-use proactor::ConnId;
-use resp::{Mark, Output};
+use proactor::{Clock, ConnId};
 
 use crate::connections::network::Network;
-use crate::thread::ThreadHost;
+use crate::reports::Reports;
 
-impl ThreadHost {
-    /// Counts a command of `client` that began `started` ticks ago, with its reply from `mark` on, unless it will run
-    /// again.
+impl Reports {
+    /// Counts a command of `client`, whose session is `current` if it is on this thread, unless it will run again.
     #[inline]
-    #[expect(clippy::too_many_arguments, reason = "all of it is at hand where a command ran")]
-    pub(crate) fn count_command(
+    pub(crate) fn count(
         &mut self,
-        command: &Command,
-        args: &[&[u8]],
+        call: &Call<'_>,
         client: &Client,
-        started: u64,
         outcome: &mut Outcome,
-        mark: Mark,
-        out: &Output,
+        current: Option<&Session>,
+        clock: &Clock,
     ) {
-        let call = Call { command, args, started, mark, out };
         // For a delegated command, only the client's number is known here.
-        let session = self.current.as_deref().filter(|session| session.client.id == client.id);
-        self.reports
-            .accounting
-            .count(&call, outcome, self.net.driver.clock(), || session.map(caller).unwrap_or_default());
+        let session = current.filter(|session| session.client.id == client.id);
+        self.accounting.count(call, outcome, clock, || session.map(caller).unwrap_or_default());
     }
 
-    /// Counts a command of the client at `conn` whose wait is over.
-    pub(crate) fn note_unblocked(&mut self, conn: ConnId, blocked: &Blocked) {
-        let ThreadHost { reports, net: Network { connections, driver, .. }, shared, .. } = self;
+    /// Counts the end of a client's wait, and its command.
+    pub(crate) fn note_end_of_wait(&self, net: &mut Network, table: &Table, conn: ConnId, wait: &Wait) {
+        net.stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
+        net.stats.blocked_clients.sub(1);
+        let Network { connections, driver, .. } = net;
         let caller = || connections.session(conn).map(|session| caller(session));
-        reports.accounting.note_unblocked(blocked, &shared.table, driver.clock(), caller);
+        self.accounting.note_unblocked(&wait.blocked, table, driver.clock(), caller);
+    }
+
+    /// Counts that the client's wait ends with an error.
+    pub(crate) fn count_failed_wait(&self, net: &mut Network, conn: ConnId, error: &CommandError) {
+        let command = net.connections.session(conn).and_then(|session| session.last_command);
+        self.accounting.count_failed_wait(command, error);
     }
 }
 

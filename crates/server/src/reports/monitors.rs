@@ -1,25 +1,42 @@
-//! Builds lines of MONITOR for commands of the current client, and sends them to threads.
+//! Builds lines of MONITOR for commands, and sends them to threads.
 
+use std::sync::Arc;
+
+use clients::session::Session;
 use engine::Command;
 use observe::CommandSource;
+use proactor::Clock;
 use replication::Address;
 
 use crate::message::Message;
-use crate::thread::ThreadHost;
+use crate::reports::Reports;
+use crate::shared::Shared;
 
-impl ThreadHost {
-    /// Shows a command of the current client to all monitors, if there are any and they may see it. `now` is false
-    /// before or after the moment at which it should be shown.
+impl Reports {
+    /// Shows a command of the client of `session` to all monitors, if there are any and they may see it.
     #[inline]
-    pub(crate) fn monitor(&mut self, command: &Command, args: &[&[u8]], now: bool) {
-        if now && self.reports.monitors.see(command) {
-            self.feed_monitors(command, args);
+    pub(crate) fn monitor(
+        &self,
+        command: &Command,
+        args: &[&[u8]],
+        session: &Session,
+        shared: &Shared,
+        clock: &Clock,
+    ) {
+        if self.monitors.see(command) {
+            self.feed_monitors(command, args, session, shared, clock);
         }
     }
 
     #[cold]
-    fn feed_monitors(&mut self, command: &Command, args: &[&[u8]]) {
-        let Some(session) = self.current.take() else { return };
+    fn feed_monitors(
+        &self,
+        command: &Command,
+        args: &[&[u8]],
+        session: &Session,
+        shared: &Shared,
+        clock: &Clock,
+    ) {
         let source = if session.client.in_script {
             CommandSource::Script
         } else if session.is_unix {
@@ -27,24 +44,31 @@ impl ThreadHost {
         } else {
             CommandSource::Peer(&session.peer)
         };
-        show(self, session.client.db, source, command, args);
-        self.current = Some(session);
+        let line = observe::line(clock.now_us(), session.client.db, source, command, args);
+        self.show(shared, &line);
     }
-}
 
-/// Shows a command of the primary's stream, which is run on database `db`, to all monitors.
-#[inline]
-pub(crate) fn monitor_applied(host: &mut ThreadHost, command: &Command, args: &[&[u8]], db: u32) {
-    if host.reports.monitors.see(command)
-        && let Some(Address { host: name, port }) = host.shared.following.primary()
-    {
-        show(host, db, CommandSource::Peer(&format!("{name}:{port}")), command, args);
+    /// Shows a command of the primary's stream, which is run on database `db`, to all monitors.
+    #[inline]
+    pub(crate) fn monitor_applied(
+        &self,
+        command: &Command,
+        args: &[&[u8]],
+        db: u32,
+        shared: &Shared,
+        clock: &Clock,
+    ) {
+        if self.monitors.see(command)
+            && let Some(Address { host, port }) = shared.following.primary()
+        {
+            let source = CommandSource::Peer(&format!("{host}:{port}"));
+            self.show(shared, &observe::line(clock.now_us(), db, source, command, args));
+        }
     }
-}
 
-fn show(host: &mut ThreadHost, db: u32, source: CommandSource<'_>, command: &Command, args: &[&[u8]]) {
-    let line = observe::line(host.net.driver.clock().now_us(), db, source, command, args);
-    for thread in host.reports.monitors.threads() {
-        host.shared.threads[usize::from(thread)].send(Message::Monitor(line.clone()));
+    fn show(&self, shared: &Shared, line: &Arc<Vec<u8>>) {
+        for thread in self.monitors.threads() {
+            shared.threads[usize::from(thread)].send(Message::Monitor(line.clone()));
+        }
     }
 }

@@ -9,6 +9,7 @@
 use acl::{Context, Lack};
 use clients::session::{Part, Session};
 use engine::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
+use observe::Call;
 use proactor::ConnId;
 use replication::Standing as Refused;
 use resp::{Output, Proto, Reply};
@@ -17,7 +18,7 @@ use scripting::{Answer, Door, ScriptSettings, Standing, States};
 use crate::life::admit::refuses_writes;
 use crate::life::giving_way::give_way_if_due;
 use crate::message::Message;
-use crate::thread::ThreadHost;
+use crate::thread::{ThreadHost, running};
 
 impl Door for ThreadHost {
     fn states(&mut self) -> &mut States {
@@ -34,7 +35,7 @@ impl Door for ThreadHost {
     }
 
     fn lacked_room(&self, client: &Client) -> bool {
-        ThreadHost::lacked_room(self, client)
+        client.lacks_room && self.shared.settings.memory_bytes_max() > 0
     }
 
     fn enter_script(&mut self, client: &Client) {
@@ -105,8 +106,10 @@ impl Door for ThreadHost {
         let mark = out.mark();
         let mut outcome = tx.run(command, args, &client, self, out);
         if !matches!(outcome, Outcome::Again(_)) {
-            self.count_command(command, args, &client, started, &mut outcome, mark, out);
-            self.monitor(command, args, true);
+            let call = Call { command, args, started, mark, out };
+            let (current, clock) = (running(&mut self.current), self.net.driver.clock());
+            self.reports.count(&call, &client, &mut outcome, Some(current), clock);
+            self.reports.monitor(command, args, current, self.shared, clock);
         }
         outcome
     }

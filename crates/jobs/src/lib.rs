@@ -27,6 +27,7 @@
 //! | `order` | the order in which several queues are tried |
 //! | `soon` | the times that a thread knows to be due soon |
 //! | `timers` | when a thread has to visit which shard |
+//! | `upkeep` | what a thread does for its queues and jobs each turn and each second |
 //! | `promote` | moves Sidekiq's jobs to their queues when they are due |
 //! | `recovery/` | returns the jobs of Sidekiq processes that died |
 //! | `queues/` | queues as such, which are lists from which jobs are popped in any way, and QUEUE |
@@ -69,6 +70,8 @@ mod soon;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod upkeep;
 
 pub use crate::commands::ENTRIES;
 pub use crate::timers::{JobTimers, Whose};
+pub use crate::upkeep::Upkeep;

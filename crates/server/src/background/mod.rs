@@ -9,27 +9,25 @@ pub(crate) use work::Background;
 
 use std::sync::atomic::Ordering;
 
+use background::Visits;
 use background::defrag::{self, CREDIT_NS, Surroundings};
-use background::eviction::client_bytes_max;
 use background::expiry::Round;
-use background::hashes;
 use config::{
     ACTIVE_DEFRAG_CYCLE_MAX, ACTIVE_DEFRAG_CYCLE_MIN, ACTIVE_DEFRAG_IGNORE_BYTES,
-    ACTIVE_DEFRAG_THRESHOLD_LOWER, ACTIVE_DEFRAG_THRESHOLD_UPPER, ACTIVEDEFRAG, MAXMEMORY_CLIENTS,
-    QUEUE_IDLE_TIMEOUT,
+    ACTIVE_DEFRAG_THRESHOLD_LOWER, ACTIVE_DEFRAG_THRESHOLD_UPPER, ACTIVEDEFRAG,
 };
-use ds::random::Random;
-use jobs::Whose;
-use jobs::recovery::{Around, trim};
+use engine::{Shards, Tx};
+use jobs::Upkeep;
 use proactor::CloseMode;
+use pubsub::Directory;
 use shard::ShardId;
 
+use self::work::chance;
 use crate::connections::balancing;
 use crate::life::admit::refuses_writes;
 use crate::replication::{begin_sync_if_due, feed_replicas, look_after_link, look_after_replicas};
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
-use clients::Sizes;
 
 /// Pieces of large values and databases freed in one turn.
 const GARBAGE_SLICES_PER_TURN: usize = 4;
@@ -78,13 +76,20 @@ impl Thread {
             feed_replicas(self);
         }
         let due = self.host.background.cron.begin_turn(now_ms);
-        look_after_jobs(self, due.is_second);
+        if due.is_second || self.host.background.jobs.is_due(self.tx.now) {
+            self.look_after_jobs(due.is_second);
+        }
         if is_first {
             look_after_link(self, due.is_round);
         }
         self.make_room_in_background(due.is_round);
         self.defragment(due.is_round);
-        compress_hashes(self);
+        let (host, how) = (&mut self.host, self.tx.config.hash_compression);
+        let (shared, id, driver) = (host.shared, host.net.id, &mut host.net.driver);
+        if let Some(around) = host.background.due_compression(driver, now_ms, shared.is_simulated(), how) {
+            let in_care = || in_care(shared, id);
+            self.with_part(|work| &mut work.hashes, |hashes, thread| hashes.work(around, in_care, thread));
+        }
         if due.is_round {
             self.round(due.is_second);
         }
@@ -104,7 +109,8 @@ impl Thread {
             self.flush_if_due();
             self.save_if_due();
             begin_sync_if_due(self);
-            forget_departed(self);
+            let shared = self.host.shared;
+            forget_departed(&shared.directory, &shared.shards, self);
             if is_second {
                 look_after_replicas(self);
             }
@@ -132,12 +138,44 @@ impl Thread {
         }
         let id = self.host.net.id;
         background::lists::compress(shared.shards.used_at_home(id), self);
-        look_after_queues(self, is_second);
-        self.look_at_client_memory(is_second);
-        recover_jobs(self, is_second);
+        let limit = shared.settings.memory_bytes_max();
+        let is_tight = limit > 0 && heap::counted_bytes() > limit - limit / TIGHT_PART;
+        let upkeep = upkeep(&self.tx, &self.host, is_second);
+        self.with_part(
+            |work| &mut work.queues,
+            |queues, thread| upkeep.look_after_queues(queues, is_tight, thread),
+        );
+        let ThreadHost { background, net, .. } = &mut self.host;
+        for conn in background.look_at_client_memory(net, shared, is_second) {
+            self.close(conn, CloseMode::Now);
+        }
+        self.with_part(|work| &mut work.job_watch, |watch, thread| upkeep.recover(watch, thread));
+        self.post_all();
         if is_second {
             self.each_second();
         }
+    }
+
+    /// Works with a part of the background work, which is taken out while shards are visited.
+    fn with_part<P: Default>(
+        &mut self,
+        part: fn(&mut Background) -> &mut P,
+        work: impl FnOnce(&mut P, &mut Thread),
+    ) {
+        let mut taken = std::mem::take(part(&mut self.host.background));
+        work(&mut taken, self);
+        *part(&mut self.host.background) = taken;
+    }
+
+    /// Does the work on jobs that is due.
+    fn look_after_jobs(&mut self, is_second: bool) {
+        let upkeep = upkeep(&self.tx, &self.host, is_second);
+        let mut jobs = std::mem::take(&mut self.host.background.jobs);
+        upkeep.look_after_jobs(&mut jobs, self);
+        // Served clients may have told them of more meanwhile.
+        let told = std::mem::replace(&mut self.host.background.jobs, jobs);
+        self.host.background.jobs.append(told);
+        self.post_all();
     }
 
     /// Continues defragmentation if it is due. With `is_round`, also checks whether it is needed.
@@ -163,10 +201,7 @@ impl Thread {
             && now_ns < end_ns
             && self.host.background.defrag.is_due(now_ns)
         {
-            let chance = shared.is_simulated().then(|| {
-                let mut entropy = self.host.net.driver.entropy().expect("a simulated driver has chance");
-                Random::new(entropy.below(u64::MAX))
-            });
+            let chance = shared.is_simulated().then(|| chance(&mut self.host.net.driver));
             let around = Surroundings {
                 clock: clock.clone(),
                 settings: defrag_settings(&self.host),
@@ -179,44 +214,6 @@ impl Thread {
             let ns = defrag.work(&around, chance, self);
             self.host.background.defrag = defrag;
             self.host.reports.accounting.note_event("active-defrag-cycle", ns, self.host.net.driver.clock());
-        }
-    }
-
-    /// Adds up the memory of clients, every second, or ten times a second if it is limited. Disconnects clients that
-    /// take too much.
-    fn look_at_client_memory(&mut self, is_second: bool) {
-        let host = &mut self.host;
-        let (settings, observed) = (&host.shared.settings, &host.shared.observed);
-        let bytes_max = client_bytes_max(settings.number(MAXMEMORY_CLIENTS), settings.memory_bytes_max());
-        if bytes_max.is_none() && !is_second {
-            return;
-        }
-        let mut peaks = [0, 0];
-        let mut sizes = Sizes::of(host.net.connections.iter_mut().map(|(conn, session)| {
-            let usage = host.net.driver.usage(conn);
-            peaks[0] = usage.input_capacity_bytes.max(peaks[0]);
-            peaks[1] = usage.output_capacity_bytes.max(peaks[1]);
-            (
-                session.memory_bytes(usage) as u64,
-                conn,
-                !(session.no_evict || session.monitor || session.is_primary || session.follows()),
-            )
-        }));
-        let peaks = host.background.cron.recent_peaks.note(host.net.now_ms / 1000, peaks);
-        host.reports.accounting.stats().recent_input_bytes_max.set(peaks[0] as u64);
-        host.reports.accounting.stats().recent_output_bytes_max.set(peaks[1] as u64);
-        loop {
-            let stats = self.host.reports.accounting.stats();
-            stats.client_bytes.set(sizes.sum());
-            stats.largest_client_bytes.set(sizes.largest());
-            let of_threads = observed.threads().iter().map(|stats| stats.largest_client_bytes.get());
-            let largest_of_all = of_threads.max().unwrap_or(0);
-            let Some(bytes_max) = bytes_max else { return };
-            let excess = sizes.pop_excess(observed.client_bytes(), bytes_max, largest_of_all);
-            let Some((bytes, conn)) = excess else { return };
-            tracing::info!(bytes, "disconnecting a client: the clients together exceed maxmemory-clients");
-            stats.evicted_clients.add(1);
-            self.close(conn, CloseMode::Now);
         }
     }
 
@@ -233,139 +230,30 @@ impl Thread {
     }
 }
 
-/// Continues to compress hashes that are not in use, if that is due.
-fn compress_hashes(thread: &mut Thread) {
-    let host = &mut thread.host;
-    let (shared, id) = (host.shared, host.net.id);
-    if !host.background.hashes.is_due(host.net.now_ms) {
-        return;
+/// What the work on queues and jobs goes by.
+fn upkeep(tx: &Tx<'_>, host: &ThreadHost, is_second: bool) -> Upkeep<'static> {
+    let shared = host.shared;
+    let waits = host.waits.pausing.is_on() || shared.journal.progress.is_full();
+    Upkeep {
+        shards: &shared.shards,
+        settings: &shared.settings,
+        recovery: &shared.recovery,
+        thread: host.net.id,
+        now_ms: tx.now,
+        steady_ms: tx.steady,
+        is_replica: shared.following.is_replica(),
+        may_not_write: waits || refuses_writes(shared).or_else(|| shared.quorum.error()).is_some(),
+        recovers: tx.config.recovers,
+        is_second,
     }
-    let chance = shared.is_simulated().then(|| {
-        let mut entropy = host.net.driver.entropy().expect("a simulated driver has chance");
-        Random::new(entropy.below(u64::MAX))
-    });
-    let how = thread.tx.config.hash_compression;
-    let around = hashes::Surroundings {
-        clock: host.net.driver.clock().clone(),
-        is_on: how.bytes_min > 0,
-        idle_seconds: how.idle_seconds.into(),
-        is_busy: host.background.is_busy,
-        chance,
-    };
-    // They are taken out while shards are visited.
-    let mut hashes = std::mem::take(&mut host.background.hashes);
-    hashes.work(around, || in_care(shared, id), thread);
-    thread.host.background.hashes = hashes;
-}
-
-/// Finds new queues, and updates the figures of the others every second.
-fn look_after_queues(thread: &mut Thread, is_second: bool) {
-    let (shared, id) = (thread.host.shared, thread.host.net.id);
-    let (known, placement) = (shared.shards.queues(), shared.shards.placement());
-    let is_at_home = |shard: &ShardId| shared.shards.home(*shard) == id;
-    let at_home = || shared.shards.used_at_home(id);
-    if id == 0 {
-        known.set_now_ms(thread.tx.steady as u64);
-    }
-    // They are taken out while shards are visited.
-    let mut queues = std::mem::take(&mut thread.host.background.queues);
-    queues.find(known, at_home(), thread);
-    if is_second {
-        let limit = shared.settings.memory_bytes_max();
-        // The state of empty queues is not evicted like keys, so it is dropped at once where memory is tight.
-        let is_tight = limit > 0 && heap::counted_bytes() > limit - limit / TIGHT_PART;
-        let idle_s = if is_tight { 1 } else { shared.settings.number(QUEUE_IDLE_TIMEOUT) };
-        let idle_ms = idle_s * 1000;
-        queues.refresh(idle_ms, at_home(), thread);
-        queues.learn(known, |shard| is_at_home(&shard), thread, |key| placement.locate(key).0);
-    }
-    thread.host.background.queues = queues;
-}
-
-/// Whether clients may not write now. Then due work waits as well: its changes would grow the backlog for the disk, and
-/// be lost with it.
-fn may_not_write(host: &ThreadHost) -> bool {
-    let waits = host.waits.pausing.is_on() || host.shared.journal.progress.is_full();
-    waits || refuses_writes(host.shared).or_else(|| host.shared.quorum.error()).is_some()
-}
-
-/// Checks each second for leases that end soon, delays that are over soon and jobs of Sidekiq's that join their queues
-/// soon. Does the work that is due.
-fn look_after_jobs(thread: &mut Thread, is_second: bool) {
-    let (shared, id, now_ms) = (thread.host.shared, thread.host.net.id, thread.tx.now);
-    if !is_second && !thread.host.background.jobs.is_due(now_ms) {
-        return;
-    }
-    let is_at_home = |shard: ShardId| shared.shards.home(shard) == id;
-    // They are taken out while shards are visited.
-    let mut jobs = std::mem::take(&mut thread.host.background.jobs);
-    // A replica is told by its primary what has ended.
-    let whose = Whose::of(shared.following.is_replica(), may_not_write(&thread.host));
-    if is_second {
-        jobs.note_clock(now_ms, thread.tx.steady, id == 0);
-        // A replica does this, too, to forget sets that are gone.
-        jobs.look((now_ms, whose), shared.shards.used_at_home(id), thread);
-    }
-    if whose != Whose::Ours {
-        jobs.clear();
-    } else {
-        jobs.fire(now_ms, is_at_home, thread);
-    }
-    // Served clients may have told them of more meanwhile.
-    let told = std::mem::replace(&mut thread.host.background.jobs, jobs);
-    thread.host.background.jobs.append(told);
-    thread.post_all();
-}
-
-/// Forgets pops of long ago, each second. The first thread also watches Sidekiq's processes, and returns the jobs of
-/// dead ones.
-fn recover_jobs(thread: &mut Thread, is_second: bool) {
-    let (shared, id, now_ms) = (thread.host.shared, thread.host.net.id, thread.tx.steady.cast_unsigned());
-    let (shards, recovery) = (&shared.shards, &shared.recovery);
-    let is_on = thread.tx.config.recovers && !shared.following.is_replica();
-    if is_second {
-        let since_ms = is_on.then(|| recovery.kept_since_ms());
-        if is_on || shards.queues().recovery.popped_bytes.load(Ordering::Relaxed) > 0 {
-            trim(since_ms, shards.used_at_home(id), thread);
-        }
-    }
-    if id != 0 || (!is_second && !thread.host.background.job_watch.is_busy()) {
-        return;
-    }
-    // It is taken out while shards are visited.
-    let mut watch = std::mem::take(&mut thread.host.background.job_watch);
-    if !is_on {
-        recovery.clear();
-        return;
-    }
-    if !may_not_write(&thread.host) {
-        let (all, placement): (Vec<ShardId>, _) = (shards.used().collect(), shards.placement());
-        let around = Around {
-            now_ms,
-            wall_ms: thread.tx.now.cast_unsigned(),
-            db_count: shared.settings.databases(),
-            shards: &all,
-            locate: &|key| placement.locate(key).0,
-            recovery,
-            figures: &shards.queues().recovery,
-        };
-        if is_second {
-            watch.look(&around, thread);
-        }
-        watch.go_on(&around, thread);
-        thread.post_all();
-    }
-    thread.host.background.job_watch = watch;
 }
 
 /// Removes the tracked prefixes of clients that are gone.
-fn forget_departed(thread: &mut Thread) {
-    let directory = &thread.host.shared.directory;
-    if !directory.has_departed() {
-        return;
+fn forget_departed(directory: &Directory, shards: &Shards, visits: &mut impl Visits) {
+    if directory.has_departed() {
+        let all: Vec<ShardId> = shards.ids().collect();
+        visits.visit_all(&all, true, |tx| {
+            tx.hold.change_prefixes(|known| known.remove(&directory.take_departed()));
+        });
     }
-    if thread.enters_all() {
-        thread.tx.hold.change_prefixes(|known| known.remove(&directory.take_departed()));
-    }
-    thread.leave_all();
 }

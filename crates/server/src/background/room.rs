@@ -6,7 +6,6 @@ use background::eviction::{EvictionLimits, Plan, Room, Shortage};
 use clients::session::{Judge, Session};
 use config::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES, REPLICA_IGNORE_MAXMEMORY};
 use engine::{Command, Route, Rule};
-use keyspace::eviction::Policy;
 use scripting::States;
 
 use crate::shared::Shared;
@@ -86,30 +85,26 @@ impl Thread {
         match self.host.background.eviction.plan(&shortage) {
             Plan::Leave(room) => room,
             Plan::Evict(policy) => {
-                let room = self.evict_down_to(bytes_max, policy);
-                self.host.background.eviction.note(room, &shortage);
+                self.leave_all();
+                self.run_length = 0;
+                self.host.background.defrag.suspect();
+                let limits = EvictionLimits {
+                    bytes_max,
+                    sample_count: shared.settings.number(MAXMEMORY_SAMPLES) as usize,
+                    tenacity: shared.settings.number(MAXMEMORY_EVICTION_TENACITY),
+                };
+                let anybody_has_garbage =
+                    || shared.observed.threads().iter().any(|stats| stats.garbage.get() > 0);
+                let clock = self.host.net.driver.clock().clone();
+                // It is taken out while keys are evicted.
+                let mut eviction = std::mem::take(&mut self.host.background.eviction);
+                let free_slice =
+                    |thread: &mut Thread| thread.host.background.free_slice(thread.host.net.stats);
+                let room = eviction.evict(&limits, policy, &clock, self, free_slice, anybody_has_garbage);
+                eviction.note(room, &shortage);
+                self.host.background.eviction = eviction;
                 room
             }
         }
-    }
-
-    fn evict_down_to(&mut self, bytes_max: u64, policy: Policy) -> Room {
-        self.leave_all();
-        self.run_length = 0;
-        self.host.background.defrag.suspect();
-        let shared = self.host.shared;
-        let limits = EvictionLimits {
-            bytes_max,
-            sample_count: shared.settings.number(MAXMEMORY_SAMPLES) as usize,
-            tenacity: shared.settings.number(MAXMEMORY_EVICTION_TENACITY),
-        };
-        let anybody_has_garbage = || shared.observed.threads().iter().any(|stats| stats.garbage.get() > 0);
-        let clock = self.host.net.driver.clock().clone();
-        // It is taken out while keys are evicted.
-        let mut eviction = std::mem::take(&mut self.host.background.eviction);
-        let free_slice = |thread: &mut Thread| thread.host.background.free_slice(thread.host.net.stats);
-        let room = eviction.evict(&limits, policy, &clock, self, free_slice, anybody_has_garbage);
-        self.host.background.eviction = eviction;
-        room
     }
 }

@@ -15,7 +15,7 @@ use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
 use resp::{Output, Proto};
 
 use crate::connections::bounds::has_had_its_turn;
-use crate::life::pipeline::{ROUNDS_PER_TURN, leave_rest};
+use crate::life::pipeline::{ROUNDS_PER_TURN, leave_rest, stops_reading};
 use crate::thread::{Thread, ThreadHost, running};
 
 /// The largest item that a client may send with its user name and password.
@@ -36,7 +36,7 @@ impl Thread {
                 Some(bytes) => consumed += bytes,
                 None => return consumed,
             }
-            if self.stops_reading() || has_had_its_turn(&self.host.reports.accounting, out) {
+            if stops_reading(self.host.session()) || has_had_its_turn(&self.host.reports.accounting, out) {
                 break;
             }
         }

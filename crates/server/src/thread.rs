@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use background::Visits;
+use clients::GivingWay;
 use clients::session::Session;
 use engine::Tx;
 use proactor::{CloseMode, Driver, Event, sooner};
@@ -179,7 +180,9 @@ impl Thread {
             self.drain_kept();
         }
         self.run_timers();
-        if !self.host.waits.syncing.is_empty() || held_for_replicas(&mut self.host).is_some() {
+        if !self.host.waits.syncing.is_empty()
+            || held_for_replicas(&mut self.host.net.driver, &self.host.shared.journal).is_some()
+        {
             end_syncs(self);
         }
         self.background();
@@ -197,7 +200,7 @@ impl Thread {
         self.look_at_written();
         self.host.net.mailroom.balance(&mut self.tx.parcels, &self.host.shared.spares);
         self.host.background.has_blocks_to_sort = heap::settle();
-        count_turn(&mut self.host, began);
+        self.host.net.count_turn(began);
         Ok(!self.host.shared.stopping.load(Ordering::Acquire))
     }
 
@@ -243,7 +246,7 @@ impl Thread {
         }
         let (backlog, thread) = (&self.host.shared.journal.backlog, usize::from(self.host.net.id));
         let of_replicas = self.host.roles.replicas.wait(|place| backlog.awaits(thread, place));
-        let held = held_for_replicas(&mut self.host);
+        let held = held_for_replicas(&mut self.host.net.driver, &self.host.shared.journal);
         let of_acks = self.host.waits.syncing.wait(self.host.shared, thread, held);
         let now_ns = self.host.net.driver.clock().monotonic_ns();
         let of_jobs = self.host.background.jobs.wait(|| self.host.net.driver.clock().now_us());
@@ -265,7 +268,7 @@ impl Thread {
     pub(crate) fn tick(&mut self) {
         self.host.shared.data_config.refresh(&mut self.tx.config);
         self.tx.holds_replies = self.host.shared.journal.holds_replies();
-        read_clock(self);
+        read_clock(&mut self.tx, &mut self.host.net);
         self.host.shared.journal.progress.look(self.host.net.now_ms);
     }
 
@@ -277,17 +280,17 @@ impl Thread {
     }
 }
 
-fn read_clock(thread: &mut Thread) {
-    let moment = thread.host.net.driver.clock().moment();
-    (thread.tx.now, thread.tx.steady) = (moment.now_ms.cast_signed(), moment.steady_ms.cast_signed());
-    (thread.host.net.now_ms, thread.host.net.read_ticks) = (moment.monotonic_ms, moment.ticks);
+fn read_clock(tx: &mut Tx<'_>, net: &mut Network) {
+    let moment = net.driver.clock().moment();
+    (tx.now, tx.steady) = (moment.now_ms.cast_signed(), moment.steady_ms.cast_signed());
+    (net.now_ms, net.read_ticks) = (moment.monotonic_ms, moment.ticks);
 }
 
 /// Completes a command: serves the waiters of its keys, by the current time.
 #[inline(always)]
 pub(crate) fn finish(thread: &mut Thread) {
     if thread.tx.has_ready {
-        keep_time_for_waiters(thread);
+        keep_time_for_waiters(&mut thread.tx, &mut thread.host.net);
     }
     thread.tx.finish(&mut thread.host);
     if thread.host.balancing.way.end() {
@@ -296,36 +299,25 @@ pub(crate) fn finish(thread: &mut Thread) {
 }
 
 #[cold]
-fn keep_time_for_waiters(thread: &mut Thread) {
-    let ticks = thread.host.net.driver.clock().ticks();
-    keep_time(thread, ticks);
+fn keep_time_for_waiters(tx: &mut Tx<'_>, net: &mut Network) {
+    let ticks = net.driver.clock().ticks();
+    keep_time(tx, net, ticks);
 }
 
 /// Begins a command at `ticks`.
 #[inline]
-pub(crate) fn begin(thread: &mut Thread, ticks: u64) {
-    keep_time(thread, ticks);
-    thread.host.balancing.way.begin(ticks);
+pub(crate) fn begin(tx: &mut Tx<'_>, net: &mut Network, way: &mut GivingWay, ticks: u64) {
+    keep_time(tx, net, ticks);
+    way.begin(ticks);
 }
 
 /// Reads the clock again if the last reading is too old for a command that begins now (`ticks`). Otherwise leases and
 /// times to live that are set after a slow command would end too early.
 #[inline]
-pub(crate) fn keep_time(thread: &mut Thread, ticks: u64) {
-    if ticks.saturating_sub(thread.host.net.read_ticks) > thread.host.net.read_again_ticks {
-        read_clock(thread);
+fn keep_time(tx: &mut Tx<'_>, net: &mut Network, ticks: u64) {
+    if ticks.saturating_sub(net.read_ticks) > net.read_again_ticks {
+        read_clock(tx, net);
     }
-}
-
-/// Counts a turn that began, after its sleep, at `began` in ticks.
-fn count_turn(host: &mut ThreadHost, began: u64) {
-    let clock = host.net.driver.clock();
-    let ns = clock.ticks_to_ns(began, clock.ticks());
-    let sent = host.net.driver.send_count();
-    let stats = host.reports.accounting.stats();
-    stats.cycles.add(1);
-    stats.cycles_ns.add(ns);
-    stats.writes_processed.set(sent);
 }
 
 /// Continues with clients that have work for more than one turn. When this has taken a while, clients that have sent

@@ -25,7 +25,7 @@ use shard::ShardId;
 use self::work::chance;
 use crate::connections::balancing;
 use crate::life::admit::refuses_writes;
-use crate::replication::{begin_sync_if_due, feed_replicas, look_after_link, look_after_replicas};
+use crate::replication::{begin_sync_if_due, look_after_link, look_after_replicas};
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
@@ -73,7 +73,10 @@ impl Thread {
         self.save_slice();
         let (now_ms, is_first) = (self.host.net.now_ms, self.host.net.id == 0);
         if self.host.roles.replicas.has_work(&self.host.shared.journal.backlog, now_ms) {
-            feed_replicas(self);
+            let ThreadHost { roles, net, shared, .. } = &mut self.host;
+            for conn in roles.feed_replicas(net, shared) {
+                self.close(conn, CloseMode::Now);
+            }
         }
         let due = self.host.background.cron.begin_turn(now_ms);
         if due.is_second || self.host.background.jobs.is_due(self.tx.now) {

@@ -13,6 +13,7 @@ use resp::{Proto, Reply};
 use shard::Subscriber;
 
 use crate::connections::network::Network;
+use crate::life::delegated::forgetting;
 use crate::replication::note_closed;
 use crate::shared::Shared;
 use crate::thread::Thread;
@@ -183,7 +184,8 @@ impl Thread {
         let subscriber = Subscriber { thread: self.host.net.id, connection: session.client.connection };
         self.host.shared.directory.forget(&subscriptions, subscriber);
         for (scope, channel) in subscriptions.all_channels() {
-            self.forget(0, channel, Forget::Subscription(scope, subscriber));
+            let what = Forget::Subscription(scope, subscriber);
+            self.send_task(forgetting(self.host.shared, self.host.net.id, 0, channel, what));
         }
     }
 
@@ -191,7 +193,8 @@ impl Thread {
     pub(crate) fn forget_watches(&mut self) {
         while let Some(watching) = self.host.background.stale_watches.pop() {
             for (db, key) in &watching.keys {
-                self.forget(*db, key, Forget::Watch(watching.flag.clone()));
+                let what = Forget::Watch(watching.flag.clone());
+                self.send_task(forgetting(self.host.shared, self.host.net.id, *db, key, what));
             }
         }
     }

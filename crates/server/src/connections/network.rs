@@ -81,4 +81,14 @@ impl Network {
         }
         session.has_to_wait
     }
+
+    /// Counts a turn that began, after its sleep, at `began` in ticks.
+    pub(crate) fn count_turn(&mut self, began: u64) {
+        let clock = self.driver.clock();
+        let ns = clock.ticks_to_ns(began, clock.ticks());
+        let sent = self.driver.send_count();
+        self.stats.cycles.add(1);
+        self.stats.cycles_ns.add(ns);
+        self.stats.writes_processed.set(sent);
+    }
 }

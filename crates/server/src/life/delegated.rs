@@ -1,24 +1,27 @@
 //! Runs delegated tasks: those of other threads' clients, because this thread holds the shard or is its home. Also
 //! sends this thread's tasks to a shard or its holder.
 
+use background::snapshot::Share;
+use clients::session::Pausing;
 use engine::mutant::{self, Mutant};
-use engine::{Client, Command, Forget, Mode, Outcome, OwnedArgs, Post, Task, Work};
+use engine::{Client, Command, Forget, Mode, Outcome, OwnedArgs, Post, Task, Tx, Work};
 use observe::Call;
 use resp::Proto;
-use scripting::Demands;
+use scripting::{Demands, States};
 use shard::{Delegated, ShardId};
 use smallvec::SmallVec;
 
 use crate::life::homecoming::send_posts;
 use crate::message::Message;
-use crate::thread::{Thread, begin, finish};
+use crate::shared::Shared;
+use crate::thread::{Thread, ThreadHost, begin, finish};
 
 /// Limit of delegated tasks that run before the thread continues with its own connections.
 const DRAIN_MAX: usize = 16;
 
 impl Thread {
-    /// Runs a task that hopped here, to its home. If its shard is taken, the holder runs it.
-    pub(crate) fn take_hop(&mut self, node: Box<Delegated<Task>>) {
+    /// Runs a task at its shard now, or leaves it with the shard's holder.
+    pub(crate) fn send_task(&mut self, node: Box<Delegated<Task>>) {
         let id = node.task.shard;
         self.leave_all();
         if let Some(node) = self.tx.hold.enter_or_delegate(id, node) {
@@ -91,7 +94,8 @@ impl Thread {
         if mutant::is_on(Mutant::CommitsLate) {
             self.tx.commit_late();
         }
-        send_posts(self);
+        let ThreadHost { net, outputs, background, shared, .. } = &mut self.host;
+        send_posts(&mut self.tx, net, outputs, background, shared);
         if answers && published.is_empty() {
             self.host.net.mailroom.post(origin, Message::Done(node, published));
         } else if answers {
@@ -120,12 +124,15 @@ impl Thread {
                     // The primary's stream says that it was popped.
                     return false;
                 }
-                if is_for_a_client && is_stopped(self, command, &args, task.client.db) {
+                let ThreadHost { scripts, waits, background, shared, .. } = &mut self.host;
+                let held = (&waits.pausing, &background.snapshot);
+                let (tx, lua, db) = (&mut self.tx, &mut scripts.lua, task.client.db);
+                if is_for_a_client && is_stopped(tx, lua, shared, held, command, &args, db) {
                     task.outcome = Outcome::Again([id].into_iter().collect());
                     return true;
                 }
                 let started = self.host.net.driver.clock().ticks();
-                begin(self, started);
+                begin(&mut self.tx, &mut self.host.net, &mut self.host.balancing.way, started);
                 let mark = task.reply.mark();
                 self.tx.wrote = false;
                 task.outcome = self.tx.run(command, &args, &task.client, &mut self.host, &mut task.reply);
@@ -155,38 +162,42 @@ impl Thread {
             }
         }
     }
+}
 
-    /// Runs a task at `id` now, or leaves it with the shard's holder.
-    pub(crate) fn send_task(&mut self, id: ShardId, task: Task) {
-        self.leave_all();
-        if let Some(node) = self.tx.hold.enter_or_delegate(id, Delegated::new(task)) {
-            self.run_task(id, node);
-            self.drain_kept();
-        }
-    }
-
-    /// Removes a record from the shard of `key`.
-    pub(crate) fn forget(&mut self, db: u32, key: &[u8], what: Forget) {
-        let placement = self.host.shared.shards.placement();
-        let id = match what {
-            Forget::Watch(_) => placement.shard(key),
-            Forget::Wait { .. } => unreachable!("tickets say where they were given out"),
-            Forget::Subscription(..) => placement.channel(key),
-        };
-        let client = Client { thread: self.host.net.id, ..Client::internal(db, Proto::Resp2) };
-        self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::new(&[key])));
-    }
+/// A task that removes a record from the shard of `key`, sent by thread number `id`.
+pub(crate) fn forgetting(
+    shared: &Shared,
+    id: u16,
+    db: u32,
+    key: &[u8],
+    what: Forget,
+) -> Box<Delegated<Task>> {
+    let placement = shared.shards.placement();
+    let shard = match what {
+        Forget::Watch(_) => placement.shard(key),
+        Forget::Wait { .. } => unreachable!("tickets say where they were given out"),
+        Forget::Subscription(..) => placement.channel(key),
+    };
+    let client = Client { thread: id, ..Client::internal(db, Proto::Resp2) };
+    Delegated::new(Task::new(Work::Forget(what), shard, client, OwnedArgs::new(&[key])))
 }
 
 /// Whether an event since the command was left here makes it be refused or wait. Its client's thread handles that.
-fn is_stopped(thread: &mut Thread, command: &Command, args: &[&[u8]], db: u32) -> bool {
-    let Thread { host, tx, .. } = thread;
-    if command.is_write() && host.shared.standing().is_read_only {
+fn is_stopped(
+    tx: &mut Tx<'_>,
+    lua: &mut States,
+    shared: &Shared,
+    (pausing, snapshot): (&Pausing, &Share),
+    command: &Command,
+    args: &[&[u8]],
+    db: u32,
+) -> bool {
+    if command.is_write() && shared.standing().is_read_only {
         return true;
     }
-    if !host.shared.may_hold_back() && !host.waits.pausing.is_on() {
+    if !shared.may_hold_back() && !pausing.is_on() {
         return false;
     }
-    let replicates = Demands::of(&mut host.scripts.lua, command, args).replicates;
-    host.waits.pausing.stops(replicates) || host.background.snapshot.stops(tx, command, args, db, replicates)
+    let replicates = Demands::of(lua, command, args).replicates;
+    pausing.stops(replicates) || snapshot.stops(tx, command, args, db, replicates)
 }

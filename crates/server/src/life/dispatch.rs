@@ -29,6 +29,7 @@ use crate::life::admit::{Admission, refusal_of_replica, suppress_reply};
 use crate::life::executing::note_seen;
 use crate::life::giving_way::pass_kept_on;
 use crate::life::syncing::note_written;
+use crate::life::wait::begin_wait;
 use crate::life::waits::Waits;
 use crate::mailroom::Remote;
 use crate::message::Message;
@@ -82,16 +83,7 @@ pub(crate) fn task_of(session: &Session, work: Work, shard: ShardId, args: &[&[u
 }
 
 impl Thread {
-    /// Runs one command of the current client, or arranges that it will run.
-    #[inline]
-    pub(crate) fn command(&mut self, args: &[&[u8]], out: &mut Output) {
-        match self.host.shared.table.resolve(args) {
-            Ok(command) => self.call(command, args, None, out),
-            Err(error) => self.host.turn_away_malformed(args, &error, out),
-        }
-    }
-
-    /// Runs a command that was looked up before. `located` is the place of its only key, if known.
+    /// Runs a command of the current client, or arranges that it will run. `located` is the place of its only key, if known.
     #[inline]
     pub(crate) fn call(
         &mut self,
@@ -349,8 +341,12 @@ impl Thread {
     /// Runs a command whose shards are entered.
     #[inline]
     fn run_here(&mut self, command: &'static Command, args: &[&[u8]], out: &mut Output) {
-        if self.host.shared.may_hold_back() && self.hold_back(command, args) {
-            return;
+        if self.host.shared.may_hold_back() {
+            let ThreadHost { current, scripts, background, net, .. } = &mut self.host;
+            let (session, lua) = (running(current), &mut scripts.lua);
+            if background.holds_back(&mut self.tx, session, lua, net.stats, command, args) {
+                return;
+            }
         }
         if self.host.shared.following.is_replica() {
             let ThreadHost { current, scripts, shared, .. } = &mut self.host;
@@ -365,7 +361,7 @@ impl Thread {
         let client = session.client;
         process::crash::note_command(client.id, client.db, command.id.0);
         let started = self.host.reports.accounting.lap();
-        begin(self, started);
+        begin(&mut self.tx, &mut self.host.net, &mut self.host.balancing.way, started);
         if !self.tx.hold.kept().is_empty() && !command.has(Flag::Fast) && !self.tx.hold.has_unpublished() {
             pass_kept_on(&mut self.tx, &mut self.host.net.mailroom, self.host.shared);
         }
@@ -387,7 +383,9 @@ impl Thread {
     fn conclude(&mut self, command: &'static Command, args: &[&[u8]], outcome: Outcome, out: &mut Output) {
         match outcome {
             Outcome::Done | Outcome::Failed => {}
-            Outcome::Blocked(blocked) => self.begin_wait(blocked),
+            Outcome::Blocked(blocked) => {
+                begin_wait(running(&mut self.host.current), &mut self.host.net, blocked);
+            }
             Outcome::Again(ids) => {
                 self.leave_all();
                 if !self.host.session().state.is_ready() {

@@ -3,17 +3,22 @@
 use std::io::ErrorKind;
 
 use clients::session::{Answer, Gathering, Part, ReplyMode, Retry, Session};
-use engine::{Needs, Outcome, Post, Task, Work};
+use engine::{Needs, Outcome, Post, Task, Tx, Work};
 use ops::migrate::Returned;
 use proactor::{CloseMode, ConnId};
 use resp::{Output, Reply};
 use shard::Delegated;
 
+use crate::background::Background;
+use crate::connections::network::Network;
+use crate::connections::outputs::Outputs;
 use crate::life::admit::{refusal_of_replica, suppress_reply};
 use crate::life::executing::{go_on_executing, note_seen, run_unheard};
+use crate::life::wait::begin_wait;
 use crate::life::waits::Syncing;
 use crate::message::{Message, News};
 use crate::replication::take_news;
+use crate::shared::Shared;
 use crate::subscribers::hear_itself;
 use crate::thread::{Thread, ThreadHost, running};
 
@@ -37,7 +42,7 @@ impl Thread {
             Message::Listen(listeners) => {
                 self.host.balancing.dealer.listen(&mut self.host.net.driver, listeners)
             }
-            Message::Hop(node) => self.take_hop(node),
+            Message::Hop(node) => self.send_task(node),
             Message::Done(node, published) => {
                 // These come after the reply and before what the client sent next.
                 for published in published.into_iter().rev().filter(|published| !published.to.is_empty()) {
@@ -45,7 +50,14 @@ impl Thread {
                 }
                 self.come_home(*node);
             }
-            Message::Post(post) => self.take_post(post),
+            Message::Post(Post::Served { waiter, ticket, parcel }) => {
+                self.take_served(waiter, ticket, parcel)
+            }
+            Message::Post(Post::ServeLater { ready, also }) => self.serve_later(ready, also),
+            Message::Post(Post::Free(garbage)) => {
+                self.host.background.garbage.add(garbage, self.host.net.stats);
+            }
+            Message::Post(_) => unreachable!("messages travel as deliveries"),
             Message::Deliver(_) | Message::News(..) | Message::Monitor(_) => {
                 let (delivery, monitors) = (&mut self.host.outputs.delivery, &self.host.reports.monitors);
                 match message {
@@ -62,7 +74,10 @@ impl Thread {
             Message::Populate(share) => self.populate(share),
             Message::UsersChanged => self.follow_users(),
             Message::Migrated(returned) => self.take_returned(*returned),
-            Message::Snapshot => self.look_at_snapshot(),
+            Message::Snapshot => {
+                let (shared, id) = (self.host.shared, self.host.net.id);
+                self.host.background.look_at_snapshot(shared, id);
+            }
             Message::Loaded(loaded) => self.install(loaded),
             Message::Link(news) => take_news(self, *news),
             Message::OwnHeap => heap::own(),
@@ -76,7 +91,14 @@ impl Thread {
         let mut task = node.task;
         let conn = ConnId::from_bits(task.client.connection);
         if self.host.net.connections.session(conn).is_none() {
-            return self.nobody_home(task);
+            // The client has hung up: popped values go back, and a wait that it began ends.
+            self.put_back_unclaimed(task.client, task.restore);
+            if let Outcome::Blocked(blocked) = task.outcome {
+                // The waiter may have been served already at one of its keys. That value comes in a message of its own.
+                let _is_unserved = blocked.waiter.claim.end();
+                self.forget_tickets(&blocked);
+            }
+            return;
         }
         match task.work {
             Work::Run(command) => {
@@ -100,22 +122,14 @@ impl Thread {
         }
     }
 
-    /// Handles a task whose client has hung up: popped values go back, and a wait that it began ends.
-    fn nobody_home(&mut self, task: Task) {
-        self.put_back_unclaimed(task.client, task.restore);
-        if let Outcome::Blocked(blocked) = task.outcome {
-            // The waiter may have been served already at one of its keys. That value comes in a message of its own.
-            let _is_unserved = blocked.waiter.claim.end();
-            self.forget_tickets(&blocked);
-        }
-    }
-
     fn take_outcome(&mut self, conn: ConnId, mut task: Task) {
         match std::mem::take(&mut task.outcome) {
             Outcome::Done | Outcome::Failed => {
                 self.reply_and_go_on(conn, &mut task.reply);
             }
-            Outcome::Blocked(blocked) => self.with_session(conn, |thread, _| thread.begin_wait(blocked)),
+            Outcome::Blocked(blocked) => self.with_session(conn, |thread, _| {
+                begin_wait(running(&mut thread.host.current), &mut thread.host.net, blocked);
+            }),
             Outcome::Again(ids) => {
                 let Work::Run(command) = task.work else { unreachable!("only a command runs again") };
                 let retry = Retry {
@@ -252,25 +266,9 @@ impl Thread {
 
     /// Sends the messages of completed transactions.
     pub(crate) fn post_all(&mut self) {
-        send_posts(self);
+        let ThreadHost { net, outputs, background, shared, .. } = &mut self.host;
+        send_posts(&mut self.tx, net, outputs, background, shared);
         self.host.net.mailroom.wake_sleepers();
-    }
-
-    fn take_post(&mut self, post: Post) {
-        match post {
-            Post::Served { waiter, ticket, parcel } => self.take_served(waiter, ticket, parcel),
-            Post::Free(garbage) => {
-                self.host.background.garbage.add(garbage, self.host.reports.accounting.stats())
-            }
-            Post::Published(_)
-            | Post::Broadcast { .. }
-            | Post::Event { .. }
-            | Post::Flushed
-            | Post::Jobs(_) => {
-                unreachable!("messages travel as deliveries")
-            }
-            Post::ServeLater { ready, also } => self.serve_later(ready, also),
-        }
     }
 
     pub(crate) fn take_answer(&mut self, answer: Answer) {
@@ -295,21 +293,17 @@ impl Thread {
             self.host.net.connections.iter_mut().filter_map(postponed).collect();
         waiting.sort_unstable();
         for (_, conn) in waiting {
-            self.run_postponed(conn);
+            let Some(session) = self.host.net.connections.session(conn) else { continue };
+            let Some(postponed) = session.state.take_postponed() else { continue };
+            self.host.net.stats.blocked_clients.sub(1);
+            self.with_session(conn, |thread, out| {
+                let command = thread.host.shared.table.get(postponed.command);
+                thread.call(command, &postponed.args.slices(), None, out);
+                thread.leave_all();
+            });
+            self.serve(conn);
+            self.post_all();
         }
-    }
-
-    fn run_postponed(&mut self, conn: ConnId) {
-        let Some(session) = self.host.net.connections.session(conn) else { return };
-        let Some(postponed) = session.state.take_postponed() else { return };
-        self.host.reports.accounting.stats().blocked_clients.sub(1);
-        self.with_session(conn, |thread, out| {
-            let command = thread.host.shared.table.get(postponed.command);
-            thread.call(command, &postponed.args.slices(), None, out);
-            thread.leave_all();
-        });
-        self.serve(conn);
-        self.post_all();
     }
 
     /// Handles a peer that will send nothing more, or (`error`) is gone.
@@ -346,35 +340,37 @@ impl Thread {
 }
 
 /// Sends the messages of completed transactions without waking threads.
-pub(crate) fn send_posts(thread: &mut Thread) {
-    while !thread.tx.posts.is_empty() {
-        let mut posts = std::mem::take(&mut thread.tx.posts);
+pub(crate) fn send_posts(
+    tx: &mut Tx<'_>,
+    net: &mut Network,
+    outputs: &mut Outputs,
+    background: &mut Background,
+    shared: &Shared,
+) {
+    while !tx.posts.is_empty() {
+        let mut posts = std::mem::take(&mut tx.posts);
         for post in posts.drain(..) {
             match post {
                 Post::Served { ref waiter, .. } => {
                     let origin = waiter.wait.client.thread;
-                    thread.host.net.mailroom.post(origin, Message::Post(post));
+                    net.mailroom.post(origin, Message::Post(post));
                 }
-                Post::Free(garbage) => {
-                    thread.host.background.garbage.add(garbage, thread.host.reports.accounting.stats())
-                }
-                Post::Published(published) => thread.host.net.mailroom.publish(published),
-                Post::Broadcast { to, key } => thread.host.outputs.delivery.broadcasts.add(to, &key),
+                Post::Free(garbage) => background.garbage.add(garbage, net.stats),
+                Post::Published(published) => net.mailroom.publish(published),
+                Post::Broadcast { to, key } => outputs.delivery.broadcasts.add(to, &key),
                 Post::Event { .. } => unreachable!("events are sent while their keys are held"),
-                Post::Flushed if thread.host.shared.directory.tracking_count() > 0 => {
-                    thread.host.shared.broadcast(|| Message::news(News::Flushed(None)));
+                Post::Flushed if shared.directory.tracking_count() > 0 => {
+                    shared.broadcast(|| Message::news(News::Flushed(None)));
                 }
                 Post::Flushed => {}
-                Post::ServeLater { .. } => {
-                    thread.host.net.mailroom.send(thread.host.net.id, Message::Post(post))
-                }
+                Post::ServeLater { .. } => net.mailroom.send(net.id, Message::Post(post)),
                 Post::Jobs(news) => {
-                    thread.host.background.jobs.hear(news, &thread.host.shared.recovery, thread.tx.steady);
+                    background.jobs.hear(news, &shared.recovery, tx.steady);
                 }
             }
         }
-        if thread.tx.posts.is_empty() && posts.capacity() <= POSTS_KEPT_MAX {
-            thread.tx.posts = posts;
+        if tx.posts.is_empty() && posts.capacity() <= POSTS_KEPT_MAX {
+            tx.posts = posts;
         }
     }
 }

@@ -10,14 +10,16 @@ use std::collections::VecDeque;
 
 use clients::session::{Parser, Session};
 use config::EntryMode;
-use engine::{ArgSlices, Command, Located, Mode, Route};
+use engine::{ArgSlices, Command, Located, Mode, Route, Tx};
 use proactor::{CloseMode, ConnId};
 use resp::{Limits, Output, Parsed, Reply, RequestParser};
 use smallvec::SmallVec;
 
 use crate::connections::bounds::{close_mode_of_input, has_had_its_turn, read_on};
 use crate::life::dispatch::{runs_elsewhere, runs_plainly};
+use crate::life::waits::Waits;
 use crate::replication::serve_link;
+use crate::reports::Reports;
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost, running};
 
@@ -169,7 +171,7 @@ impl Thread {
             let mut bytes = 0;
             if let Ahead::Yes = ahead {
                 bytes = self.serve_window(parser, rest, &limits, out);
-                if bytes == 0 && self.stops_reading() {
+                if bytes == 0 && stops_reading(self.host.session()) {
                     break;
                 }
                 ahead = if bytes > 0 { Ahead::Yes } else { Ahead::No };
@@ -180,11 +182,12 @@ impl Thread {
                     None => return consumed,
                 };
                 if let Ahead::Perhaps = ahead {
-                    ahead = self.looks_ahead();
+                    let ThreadHost { current, waits, reports, shared, .. } = &mut self.host;
+                    ahead = looks_ahead(&self.tx, running(current), waits, reports, shared);
                 }
             }
             consumed += bytes;
-            if self.stops_reading() {
+            if stops_reading(self.host.session()) {
                 break;
             }
             limits.authenticated = self.host.session().access.is_authenticated();
@@ -222,22 +225,11 @@ impl Thread {
                 }
             },
         };
-        self.command(&args, out);
-        Some(if self.host.session().state.is_put_off() { 0 } else { bytes })
-    }
-
-    /// Whether reading ahead is worth it, judged by the shard of the last command.
-    #[inline]
-    fn looks_ahead(&mut self) -> Ahead {
-        let [id] = *self.tx.hold.entered() else { return Ahead::Perhaps };
-        let db = self.tx.hold.shard(id).dbs.used(self.host.session().client.db as usize);
-        let has_many_keys = db.is_some_and(|db| db.len() >= self.host.shared.machine.tuning.keys_min);
-        let ThreadHost { current, waits, reports, shared, .. } = &mut self.host;
-        let may_read = has_many_keys && shared.entry_mode == EntryMode::Roam;
-        if may_read && runs_plainly(running(current), waits, reports, shared) {
-            return Ahead::Yes;
+        match self.host.shared.table.resolve(&args) {
+            Ok(command) => self.call(command, &args, None, out),
+            Err(error) => self.host.turn_away_malformed(&args, &error, out),
         }
-        Ahead::No
+        Some(if self.host.session().state.is_put_off() { 0 } else { bytes })
     }
 
     /// Runs requests at the front of `input` in a window. Returns their length in bytes. 0: they form no window,
@@ -295,20 +287,29 @@ impl Thread {
                 break;
             }
             consumed += request.bytes;
-            if self.stops_reading() || has_had_its_turn(&self.host.reports.accounting, out) {
+            if stops_reading(self.host.session()) || has_had_its_turn(&self.host.reports.accounting, out) {
                 break;
             }
         }
         self.leave_all();
         consumed
     }
+}
 
-    /// Whether the rest of the input must wait for something.
-    #[inline]
-    pub(crate) fn stops_reading(&mut self) -> bool {
-        let session = self.host.session();
-        !session.state.is_ready() || session.close_after_reply
-    }
+/// Whether reading ahead is worth it, judged by the shard of the last command.
+#[inline]
+fn looks_ahead(tx: &Tx<'_>, session: &Session, waits: &Waits, reports: &Reports, shared: &Shared) -> Ahead {
+    let [id] = *tx.hold.entered() else { return Ahead::Perhaps };
+    let db = tx.hold.shard(id).dbs.used(session.client.db as usize);
+    let has_many_keys = db.is_some_and(|db| db.len() >= shared.machine.tuning.keys_min);
+    let may_read = has_many_keys && shared.entry_mode == EntryMode::Roam;
+    if may_read && runs_plainly(session, waits, reports, shared) { Ahead::Yes } else { Ahead::No }
+}
+
+/// Whether the rest of a client's input must wait for something.
+#[inline]
+pub(crate) fn stops_reading(session: &Session) -> bool {
+    !session.state.is_ready() || session.close_after_reply
 }
 
 /// Leaves the rest of a client's input, if any, until the other clients were served, unless it must wait for something

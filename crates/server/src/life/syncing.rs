@@ -12,24 +12,27 @@
 
 use std::cmp::Reverse;
 
+use clients::Connections;
 use clients::session::{Session, SyncWait};
 use config::APPENDONLY;
 use engine::{CommandError, Tx};
-use proactor::ConnId;
+use proactor::{ConnId, Driver};
+use replication::log::ServerLog;
 use replication::{Awaited, NO_JOURNAL, QUESTION, Reached};
 use resp::{Output, Reply};
 
+use crate::connections::network::Network;
 use crate::life::waits::{OfReplicas, Syncing};
 use crate::shared::Shared;
-use crate::thread::{Thread, ThreadHost};
+use crate::thread::Thread;
 
 /// The first slice for which output of this thread waits until replicas have it.
-pub(crate) fn held_for_replicas(host: &mut ThreadHost) -> Option<u64> {
-    let synced = &host.shared.journal.synced;
-    if synced.wanted() == 0 || !host.net.driver.is_holding() {
+pub(crate) fn held_for_replicas(driver: &mut Driver, journal: &ServerLog) -> Option<u64> {
+    let synced = &journal.synced;
+    if synced.wanted() == 0 || !driver.is_holding() {
         return None;
     }
-    host.net.driver.held_for().filter(|held| *held > synced.slice())
+    driver.held_for().filter(|held| *held > synced.slice())
 }
 
 /// The progress of the disk, or of the replicas.
@@ -51,28 +54,32 @@ pub(crate) fn note_written(tx: &mut Tx<'_>, session: Option<&mut Session>) {
     }
 }
 
-/// Makes the current client wait for this, for at most `timeout_ms` milliseconds. 0: forever.
-pub(crate) fn begin_sync(host: &mut ThreadHost, awaited: Awaited, timeout_ms: u64) {
+/// Makes a client wait for this, for at most `timeout_ms` milliseconds. 0: forever.
+pub(crate) fn begin_sync(
+    session: &mut Session,
+    net: &mut Network,
+    syncing: &mut Syncing,
+    journal: &ServerLog,
+    awaited: Awaited,
+    timeout_ms: u64,
+) {
     // The current millisecond has begun already.
-    let deadline_ms = (timeout_ms > 0).then(|| host.net.now_ms.saturating_add(timeout_ms).saturating_add(1));
-    let session = host.session();
+    let deadline_ms = (timeout_ms > 0).then(|| net.now_ms.saturating_add(timeout_ms).saturating_add(1));
     let conn = ConnId::from_bits(session.client.connection);
     session.state.sync(SyncWait { awaited, deadline_ms });
-    let stats = host.reports.accounting.stats();
-    stats.clients_with_timeout.add(u64::from(deadline_ms.is_some()));
-    stats.blocked_clients.add(1);
-    if let (Some(deadline_ms), Some(session)) = (deadline_ms, &mut host.current) {
-        host.net.timers.set(&mut session.alarm, conn, deadline_ms, host.net.now_ms);
+    net.stats.clients_with_timeout.add(u64::from(deadline_ms.is_some()));
+    net.stats.blocked_clients.add(1);
+    if let Some(deadline_ms) = deadline_ms {
+        net.timers.set(&mut session.alarm, conn, deadline_ms, net.now_ms);
     }
-    let journal = &host.shared.journal;
     if awaited.wish.is_local {
-        host.waits.syncing.of_disk.push(Reverse((awaited.kept, conn.to_bits())));
+        syncing.of_disk.push(Reverse((awaited.kept, conn.to_bits())));
         journal.ask_for(awaited.kept);
     }
     if awaited.wish.replicas > 0 {
         let has_asked = journal.backlog.end_of(awaited.written).is_some();
-        host.waits.syncing.asks |= has_asked;
-        host.waits.syncing.of_replicas.push(OfReplicas { conn, has_asked });
+        syncing.asks |= has_asked;
+        syncing.of_replicas.push(OfReplicas { conn, has_asked });
     }
 }
 
@@ -82,21 +89,36 @@ pub(crate) fn end_syncs(thread: &mut Thread) {
     let shared = thread.host.shared;
     if !shared.settings.is_on(APPENDONLY) && !shared.journal.is_on() {
         while let Some(conn) = thread.host.waits.syncing.pop(u64::MAX) {
-            if awaited_by(thread, conn).is_some_and(|awaited| awaited.wish.is_local) {
+            if awaited_by(&mut thread.host.net.connections, conn).is_some_and(|awaited| awaited.wish.is_local)
+            {
                 end_sync(thread, conn, Some(&NO_JOURNAL));
             }
         }
     }
     let durable = shared.journal.kept();
     while let Some(conn) = thread.host.waits.syncing.pop(durable) {
-        end_if_met(thread, conn);
+        if is_met(&mut thread.host.net.connections, shared, conn) {
+            end_sync(thread, conn, None);
+        }
     }
     // The order matters: news that come meanwhile are checked again.
     let news = (shared.acks.count(), shared.journal.backlog.end());
     if std::mem::replace(&mut thread.host.waits.syncing.looked_at, news) != news {
-        look_at_replicas(thread);
+        for one in std::mem::take(&mut thread.host.waits.syncing.of_replicas) {
+            // It may wait again, for more.
+            if is_met(&mut thread.host.net.connections, shared, one.conn) && end_sync(thread, one.conn, None)
+            {
+                continue;
+            }
+            let awaited = awaited_by(&mut thread.host.net.connections, one.conn);
+            let Some(awaited) = awaited.filter(|awaited| awaited.wish.replicas > 0) else { continue };
+            let is_closed = shared.journal.backlog.end_of(awaited.written).is_some();
+            let syncing = &mut thread.host.waits.syncing;
+            syncing.asks |= is_closed && !one.has_asked;
+            syncing.of_replicas.push(OfReplicas { has_asked: is_closed, ..one });
+        }
     }
-    if let Some(held) = held_for_replicas(&mut thread.host) {
+    if let Some(held) = held_for_replicas(&mut thread.host.net.driver, &shared.journal) {
         thread.host.waits.syncing.asks |= shared.journal.synced.asks(held, shared.journal.backlog.last());
     }
     if std::mem::take(&mut thread.host.waits.syncing.asks) && shared.primary.is_followed() {
@@ -106,33 +128,15 @@ pub(crate) fn end_syncs(thread: &mut Thread) {
     }
 }
 
-/// Checks all clients that wait for replicas.
-fn look_at_replicas(thread: &mut Thread) {
-    for one in std::mem::take(&mut thread.host.waits.syncing.of_replicas) {
-        if end_if_met(thread, one.conn) {
-            continue;
-        }
-        let Some(awaited) = awaited_by(thread, one.conn).filter(|awaited| awaited.wish.replicas > 0) else {
-            continue;
-        };
-        let is_closed = thread.host.shared.journal.backlog.end_of(awaited.written).is_some();
-        let syncing = &mut thread.host.waits.syncing;
-        syncing.asks |= is_closed && !one.has_asked;
-        syncing.of_replicas.push(OfReplicas { has_asked: is_closed, ..one });
-    }
-}
-
 /// The condition for which a client waits, if it waits.
-fn awaited_by(thread: &mut Thread, conn: ConnId) -> Option<Awaited> {
-    Some(thread.host.net.connections.session(conn)?.state.sync_wait()?.awaited)
+fn awaited_by(connections: &mut Connections, conn: ConnId) -> Option<Awaited> {
+    Some(connections.session(conn)?.state.sync_wait()?.awaited)
 }
 
-/// Ends a client's wait if its condition holds.
-fn end_if_met(thread: &mut Thread, conn: ConnId) -> bool {
-    // It may wait again, for more.
-    let awaited = awaited_by(thread, conn);
-    let is_met = awaited.is_some_and(|awaited| awaited.is_met_by(reached(thread.host.shared, &awaited)));
-    is_met && end_sync(thread, conn, None)
+/// Whether the condition for which a client waits holds.
+fn is_met(connections: &mut Connections, shared: &Shared, conn: ConnId) -> bool {
+    let awaited = awaited_by(connections, conn);
+    awaited.is_some_and(|awaited| awaited.is_met_by(reached(shared, &awaited)))
 }
 
 /// Ends a client's wait. The reply is the number of replicas that have its writes, or this error. Returns false if it

@@ -11,36 +11,33 @@
 
 use std::sync::Arc;
 
-use clients::session::Wait;
+use clients::session::{Session, Wait};
 use clients::{LeftOver, Whereabouts};
 use engine::{Blocked, Client, CommandError, Forget, OwnedArgs, Parcel, Post, Restore, Task, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
-use shard::{Ready, ShardId, Subscriber, Waiter};
+use shard::{Delegated, Ready, ShardId, Subscriber, Waiter};
 
 use crate::connections::network::Network;
 use crate::life::syncing::end_sync;
 use crate::message::Message;
-use crate::thread::{Thread, ThreadHost};
+use crate::thread::Thread;
+
+/// Makes a client wait.
+pub(crate) fn begin_wait(session: &mut Session, net: &mut Network, blocked: Box<Blocked>) {
+    // The current millisecond has begun already. If it counted, the wait would end too early.
+    let deadline_ms =
+        (blocked.timeout_ms > 0).then(|| net.now_ms.saturating_add(blocked.timeout_ms).saturating_add(1));
+    let conn = ConnId::from_bits(session.client.connection);
+    session.state.block(Wait { blocked, deadline_ms });
+    net.stats.clients_with_timeout.add(u64::from(deadline_ms.is_some()));
+    net.stats.blocked_clients.add(1);
+    if let Some(deadline_ms) = deadline_ms {
+        net.timers.set(&mut session.alarm, conn, deadline_ms, net.now_ms);
+    }
+}
 
 impl Thread {
-    /// Makes the current client wait.
-    pub(crate) fn begin_wait(&mut self, blocked: Box<Blocked>) {
-        // The current millisecond has begun already. If it counted, the wait would end too early.
-        let deadline_ms = (blocked.timeout_ms > 0)
-            .then(|| self.host.net.now_ms.saturating_add(blocked.timeout_ms).saturating_add(1));
-        let session = self.host.session();
-        let conn = ConnId::from_bits(session.client.connection);
-        session.state.block(Wait { blocked, deadline_ms });
-        let stats = self.host.reports.accounting.stats();
-        stats.clients_with_timeout.add(u64::from(deadline_ms.is_some()));
-        stats.blocked_clients.add(1);
-        let ThreadHost { current, net: Network { timers, now_ms, .. }, .. } = &mut self.host;
-        if let (Some(deadline_ms), Some(session)) = (deadline_ms, current) {
-            timers.set(&mut session.alarm, conn, deadline_ms, *now_ms);
-        }
-    }
-
     /// Ends the wait of a client that another thread has served.
     pub(crate) fn take_served(
         &mut self,
@@ -90,13 +87,21 @@ impl Thread {
         let id = self.host.shared.shards.placement().shard(slices[1]);
         drop(slices);
         let client = Client { db, deny_blocking: true, ..client };
-        self.send_task(id, Task::new(Work::Restore(command.id), id, client, args));
+        self.send_task(Delegated::new(Task::new(Work::Restore(command.id), id, client, args)));
     }
 
     /// Ends the waits that are due.
     pub(crate) fn run_timers(&mut self) {
         if !self.host.balancing.way.left_over.is_empty() {
-            do_left_over(self);
+            // This came up while a command ran, and needs shards.
+            let LeftOver { ended, ends_pause } = std::mem::take(&mut self.host.balancing.way.left_over);
+            for wait in ended {
+                self.forget_tickets(&wait.blocked);
+                self.tx.idle_waits.put_back(wait.blocked);
+            }
+            if ends_pause {
+                self.run_all_postponed();
+            }
         }
         if self.host.waits.pausing.end_ms().is_some_and(|end_ms| end_ms <= self.host.net.now_ms) {
             self.host.waits.pausing.end();
@@ -159,7 +164,8 @@ impl Thread {
             }
             let what = Forget::Wait { waiter: waiter.clone(), tickets: tickets.into() };
             let client = Client { thread: self.host.net.id, ..Client::internal(0, Proto::Resp2) };
-            self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::default()));
+            let task = Task::new(Work::Forget(what), id, client, OwnedArgs::default());
+            self.send_task(Delegated::new(task));
         }
     }
 
@@ -178,18 +184,6 @@ impl Thread {
         // One of the shards is taken, so the next turn tries again.
         self.leave_all();
         self.host.net.mailroom.put_off(Message::Post(Post::ServeLater { ready, also }));
-    }
-}
-
-/// Does the work that came up while a command ran and that needs shards.
-fn do_left_over(thread: &mut Thread) {
-    let LeftOver { ended, ends_pause } = std::mem::take(&mut thread.host.balancing.way.left_over);
-    for wait in ended {
-        thread.forget_tickets(&wait.blocked);
-        thread.tx.idle_waits.put_back(wait.blocked);
-    }
-    if ends_pause {
-        thread.run_all_postponed();
     }
 }
 

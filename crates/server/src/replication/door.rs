@@ -12,7 +12,7 @@ use replication::{
 
 use crate::life::syncing::{begin_sync, note_written, reached};
 use crate::message::Message;
-use crate::thread::ThreadHost;
+use crate::thread::{ThreadHost, running};
 
 impl Door for ThreadHost {
     fn primary(&self) -> &'static Primary {
@@ -47,7 +47,8 @@ impl Door for ThreadHost {
     }
 
     fn await_copies(&mut self, awaited: Awaited, timeout_ms: u64) {
-        begin_sync(self, awaited, timeout_ms);
+        let (session, journal) = (running(&mut self.current), &self.shared.journal);
+        begin_sync(session, &mut self.net, &mut self.waits.syncing, journal, awaited, timeout_ms);
     }
 
     fn note_ack(&mut self) {

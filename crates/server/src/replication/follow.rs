@@ -102,7 +102,13 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
             thread.run_all_postponed();
         }
         LinkNews::EndLoss => thread.host.net.driver.lose_nothing(),
-        LinkNews::Role(RoleChange::Promoted, role) => drop_replicas(thread, role),
+        LinkNews::Role(RoleChange::Promoted, role) => {
+            // Held output waits for replicas that connect now.
+            thread.host.net.driver.lose_nothing();
+            for conn in thread.host.roles.outdated(&mut thread.host.net.connections, role) {
+                thread.close(conn, CloseMode::Now);
+            }
+        }
         LinkNews::Role(change, role) => {
             if change == RoleChange::Demoted {
                 unblock_all(thread);
@@ -110,18 +116,6 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
             // Output that the thread holds from now on does not wait for replicas while it has this role.
             let lost = thread.host.shared.journal.synced.settle(usize::from(thread.host.net.id), role);
             thread.host.net.driver.lose(lost);
-        }
-    }
-}
-
-/// Closes the connections of replicas that connected before this version of the role. Held output waits for those that
-/// connect now.
-fn drop_replicas(thread: &mut Thread, role: u64) {
-    thread.host.net.driver.lose_nothing();
-    for conn in thread.host.roles.replicas.conns() {
-        let peer = thread.host.net.connections.session(conn).and_then(|session| session.replica.as_deref());
-        if peer.is_none_or(|peer| peer.role < role) {
-            thread.close(conn, CloseMode::Now);
         }
     }
 }

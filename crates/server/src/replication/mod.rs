@@ -8,55 +8,16 @@ mod follow;
 mod roles;
 
 use config::{REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD, REPL_SYNC_REPLICAS};
-use proactor::{CloseMode, Driver};
-use replication::{Around, CopyContent, Limits, QUESTION, Read, Standing, Start, random_id};
+use engine::Tx;
+use proactor::Driver;
+use replication::{CopyContent, Limits, QUESTION, Standing, Start, random_id};
 
 pub(crate) use follow::{look_after_link, note_closed, serve_link, take_news};
 pub(crate) use roles::Roles;
 
-use crate::connections::network::Network;
 use crate::message::{LinkNews, Message};
 use crate::shared::Shared;
-use crate::thread::{Thread, ThreadHost};
-
-/// Sends replicas as much of the stream as they can take.
-#[cold]
-pub(crate) fn feed_replicas(thread: &mut Thread) {
-    let ThreadHost { roles: Roles { replicas, .. }, net, shared, .. } = &mut thread.host;
-    let Network { connections, driver, now_ms, .. } = net;
-    let around = Around {
-        now_ms: *now_ms,
-        backlog: &shared.journal.backlog,
-        id: shared.primary.history().id,
-        unsupported_count: &shared.primary.unsupported_count,
-        limits: Limits::of(&shared.settings),
-        waker: driver.waker(),
-        blocking_tasks: &shared.machine.blocking_tasks,
-        read_back: &|part, version| -> Option<Read> {
-            let mut stream = shared.journal.open()?.read_back(part.start, part.end);
-            Some(Box::new(move || stream.next(version).map_err(|error| error.to_string())))
-        },
-    };
-    let ended = replicas.step(&around, |conn, step| {
-        let pending_bytes = driver.output_pending_bytes(conn);
-        let feed = connections.session(conn).and_then(|session| session.replica.as_mut()?.feed.as_mut());
-        if let (Some(feed), Some(output)) = (feed, driver.output_mut(conn))
-            && step(feed, output, pending_bytes)
-        {
-            driver.await_sending(conn);
-        }
-    });
-    for (conn, why) in ended {
-        let name = thread
-            .host
-            .net
-            .connections
-            .session(conn)
-            .and_then(|session| Some(session.replica.as_ref()?.feed.as_ref()?.replica().to_string()));
-        tracing::warn!("replica {} is disconnected: {why}", name.unwrap_or_default());
-        thread.close(conn, CloseMode::Now);
-    }
-}
+use crate::thread::Thread;
 
 /// Begins the snapshot that replicas wait for, if it is due and nothing else is being saved. The first thread checks
 /// ten times a second.
@@ -78,7 +39,7 @@ pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
     let Some(content) = awaited else { return };
     if shared.may_begin_spool() {
         if thread.enters_all() && shared.may_begin_spool() {
-            begin_sync(thread, content);
+            begin_sync(&mut thread.tx, &mut thread.host.net.driver, shared, content);
         }
         thread.leave_all();
     }
@@ -114,12 +75,11 @@ impl Shared {
 }
 
 /// Begins the snapshot; all shards are entered.
-fn begin_sync(thread: &mut Thread, content: CopyContent) {
-    let shared = thread.host.shared;
-    shared.break_history_if_unrecorded(&mut thread.host.net.driver);
+fn begin_sync(tx: &mut Tx<'_>, driver: &mut Driver, shared: &'static Shared, content: CopyContent) {
+    shared.break_history_if_unrecorded(driver);
     let held = shared.journal.backlog.hold();
     let cut = shared.journal.cut_for_replicas();
-    match shared.begin_spool(&mut thread.tx.hold, content) {
+    match shared.begin_spool(&mut tx.hold, content) {
         Ok(spool) => {
             let count = shared.primary.begin(content, &Start { cut, spool: Some(spool), held });
             tracing::info!("starting a snapshot for {count} replicas");

@@ -12,52 +12,80 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use background::snapshot::continue_cuts;
-use clients::session::Retry;
+use background::snapshot::{Share, continue_cuts};
+use clients::session::{Retry, Session};
 use config::{SAVE, SNAPSHOT_CRON};
-use engine::{Command, Located, Needs, OwnedArgs, Route, Rule};
+use engine::{Command, Located, Needs, OwnedArgs, Route, Rule, Tx};
+use observe::ThreadStats;
 use persistence::{Plan, Saving, is_due, save_settings};
 use proactor::ConnId;
 use replication::log::{Begun, SwitchStep};
-use scripting::Demands;
+use scripting::{Demands, States};
 use shard::ShardId;
 
 use super::Loaded;
+use crate::background::Background;
 use crate::message::Message;
-use crate::thread::{Thread, ThreadHost};
+use crate::shared::Shared;
+use crate::thread::Thread;
 
 /// In a simulation, threads work on the snapshot in one turn of this many.
 const SIMULATED_TURNS: u64 = 8;
 
-/// Whether commands that the current client's EXEC would run must wait, with `db` selected.
-fn stops_exec(thread: &mut Thread, mut db: u32) -> bool {
-    let Thread { tx, host, .. } = thread;
-    let Some(multi) = host.session().multi.take() else { return false };
-    let mut must_wait = false;
-    for (id, args) in &multi.queued {
+impl Background {
+    /// Notes that a snapshot has begun or ended, on thread number `id`.
+    pub(crate) fn look_at_snapshot(&mut self, shared: &'static Shared, id: u16) {
+        let visits = |saving: Arc<Saving>| {
+            shared.shards.used().filter(move |shard| saving.is_visitor(id, shared.shards.home(*shard)))
+        };
+        self.snapshot.look(shared.snapshots.current(), visits);
+    }
+
+    /// Whether a command whose shards are entered must wait for the snapshot. If so, it is held back.
+    #[cold]
+    pub(crate) fn holds_back(
+        &mut self,
+        tx: &mut Tx<'_>,
+        session: &mut Session,
+        lua: &mut States,
+        stats: &ThreadStats,
+        command: &Command,
+        args: &[&[u8]],
+    ) -> bool {
+        let db = session.client.db;
+        let must_wait = if command.entry.route == Route::Queued {
+            stops_exec(tx, session, lua, &self.snapshot)
+        } else {
+            let writes = Demands::of(lua, command, args).replicates;
+            self.snapshot.stops(tx, command, args, db, writes)
+        };
+        if must_wait {
+            tx.located = Located::default();
+            let args = OwnedArgs::new(args);
+            session.state.hold_back(Retry { command: command.id, args, needs: Needs::Nothing, tries: 0 });
+            self.snapshot.hold_back(ConnId::from_bits(session.client.connection), stats);
+        }
+        must_wait
+    }
+}
+
+/// Whether commands that EXEC of a client would run must wait.
+fn stops_exec(tx: &mut Tx<'_>, session: &Session, lua: &mut States, snapshot: &Share) -> bool {
+    let (mut db, mut must_wait) = (session.client.db, false);
+    for (id, args) in session.multi.iter().flat_map(|multi| &multi.queued) {
         let (command, args) = (tx.table.get(*id), args.slices());
         if command.entry.is_under(Rule::SelectsDb)
             && let Some(number) = args.get(1).and_then(|arg| ds::num::parse_i64(arg))
         {
             db = number as u32;
         }
-        let writes = Demands::of(&mut host.scripts.lua, command, &args).replicates;
-        must_wait |= host.background.snapshot.stops(tx, command, &args, db, writes);
+        let writes = Demands::of(lua, command, &args).replicates;
+        must_wait |= snapshot.stops(tx, command, &args, db, writes);
     }
-    host.session().multi = Some(multi);
     must_wait
 }
 
 impl Thread {
-    /// Notes that a snapshot has begun or ended.
-    pub(crate) fn look_at_snapshot(&mut self) {
-        let (shared, own) = (self.host.shared, self.host.net.id);
-        let visits = |saving: Arc<Saving>| {
-            shared.shards.used().filter(move |id| saving.is_visitor(own, shared.shards.home(*id)))
-        };
-        self.host.background.snapshot.look(shared.snapshots.current(), visits);
-    }
-
     /// Does a slice of work for the snapshot, if one is being saved, and for the commands that wait for it.
     pub(crate) fn save_slice(&mut self) {
         if self.host.background.snapshot.is_idle() {
@@ -90,29 +118,6 @@ impl Thread {
                 return;
             }
         }
-    }
-
-    /// Whether a command whose shards are entered must wait for the snapshot. If so, it is held back.
-    #[cold]
-    pub(crate) fn hold_back(&mut self, command: &'static Command, args: &[&[u8]]) -> bool {
-        let db = self.host.session().client.db;
-        let must_wait = if command.entry.route == Route::Queued {
-            stops_exec(self, db)
-        } else {
-            let writes = Demands::of(&mut self.host.scripts.lua, command, args).replicates;
-            self.host.background.snapshot.stops(&mut self.tx, command, args, db, writes)
-        };
-        if must_wait {
-            self.tx.located = Located::default();
-            let args = OwnedArgs::new(args);
-            let retry = Retry { command: command.id, args, needs: Needs::Nothing, tries: 0 };
-            let ThreadHost { background, current, reports, .. } = &mut self.host;
-            let session = current.as_deref_mut().expect("a command runs for a client");
-            session.state.hold_back(retry);
-            let conn = ConnId::from_bits(session.client.connection);
-            background.snapshot.hold_back(conn, reports.accounting.stats());
-        }
-        must_wait
     }
 
     /// Enters all shards. Returns false if some stay taken.

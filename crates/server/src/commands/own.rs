@@ -1,13 +1,17 @@
 //! Declares and runs commands that use more than the data.
 //!
 //! The function of a command of the server gets its thread by type: [`Ctx::host`](engine::Ctx::host) is a
-//! [`ThreadHost`]. A command of a component gets that component's *door*, a trait that says what the component needs
-//! from the thread. The table of commands knows neither type. It has the same entries without their functions. To run
-//! one of these, it asks the thread ([`Host::run_own`](engine::Host::run_own)), which finds the function here by the
-//! command's number.
+//! [`ThreadHost`]. A command of a component gets what that component's commands work with: a struct of references, in
+//! which the function also leaves what its thread has to do afterwards. For each component, a function of the server
+//! makes the struct, runs the command with it, and then does that.
+//!
+//! The table of commands knows none of these types. It has the same entries without their functions. To run one of
+//! these, it asks the thread ([`Host::run_own`](engine::Host::run_own)), which finds the function here by the command's
+//! number.
 
 use engine::{Command, CommandResult, HostFn, OwnCall, Table};
 
+use crate::commands::cluster;
 use crate::thread::ThreadHost;
 
 /// A call of a command of the server.
@@ -19,19 +23,19 @@ pub(crate) type Entry = engine::Entry<Function>;
 /// The implementation of a command of the server.
 pub(crate) type Run = engine::Run<Function>;
 
-/// Declares the families, and the door of each.
+/// Declares the families: the type of the functions of each, and how one of them is run for the current client.
 macro_rules! families {
-    ($($owner:ident: $host:ty;)*) => {
+    ($($owner:ident: $function:ty => $run:expr;)*) => {
         /// A family of commands, named after its owner.
         #[derive(Clone, Copy)]
         pub(crate) enum Family {
-            $($owner(&'static [engine::Entry<HostFn<$host>>])),*
+            $($owner(&'static [engine::Entry<$function>])),*
         }
 
         /// The function of a command.
         #[derive(Clone, Copy)]
         enum Callee {
-            $($owner(HostFn<$host>)),*
+            $($owner($function)),*
         }
 
         impl Family {
@@ -62,26 +66,35 @@ macro_rules! families {
         impl Callee {
             fn run(self, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
                 match self {
-                    $(Callee::$owner(function) => function(&mut call.on::<$host>(host))),*
+                    $(Callee::$owner(function) => $run(function, call, host)),*
                 }
             }
         }
     };
 }
 
+/// Runs a command whose function gets its thread as a trait object, or as it is.
+macro_rules! on_host {
+    ($host:ty) => {
+        (|function: HostFn<$host>, call: OwnCall<'_, '_>, host: &mut ThreadHost| {
+            function(&mut call.on::<$host>(host))
+        })
+    };
+}
+
 families! {
-    Acl: dyn acl::Door;
-    Scripting: dyn scripting::Door;
-    Server: ThreadHost;
-    Clients: dyn clients::Door;
-    Cluster: dyn ops::cluster::Door;
-    Ops: dyn ops::Door;
-    Migrate: dyn ops::migrate::Door;
-    Memcached: dyn memcached::Door;
-    PubSub: dyn pubsub::Door;
-    Queues: dyn jobs::queues::Door;
-    Observe: dyn observe::Door;
-    Replication: dyn replication::Door;
+    Acl: HostFn<dyn acl::Door> => on_host!(dyn acl::Door);
+    Scripting: HostFn<dyn scripting::Door> => on_host!(dyn scripting::Door);
+    Server: Function => on_host!(ThreadHost);
+    Clients: HostFn<dyn clients::Door> => on_host!(dyn clients::Door);
+    Cluster: ops::cluster::Function => cluster::run;
+    Ops: HostFn<dyn ops::Door> => on_host!(dyn ops::Door);
+    Migrate: HostFn<dyn ops::migrate::Door> => on_host!(dyn ops::migrate::Door);
+    Memcached: HostFn<dyn memcached::Door> => on_host!(dyn memcached::Door);
+    PubSub: HostFn<dyn pubsub::Door> => on_host!(dyn pubsub::Door);
+    Queues: HostFn<dyn jobs::queues::Door> => on_host!(dyn jobs::queues::Door);
+    Observe: HostFn<dyn observe::Door> => on_host!(dyn observe::Door);
+    Replication: HostFn<dyn replication::Door> => on_host!(dyn replication::Door);
 }
 
 /// The functions of commands that use more than the data, by the commands' numbers.

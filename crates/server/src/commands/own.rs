@@ -11,7 +11,7 @@
 
 use engine::{Command, CommandResult, HostFn, OwnCall, Table};
 
-use crate::commands::cluster;
+use crate::commands::{cluster, migrate};
 use crate::thread::ThreadHost;
 
 /// A call of a command of the server.
@@ -89,7 +89,7 @@ families! {
     Clients: HostFn<dyn clients::Door> => on_host!(dyn clients::Door);
     Cluster: ops::cluster::Function => cluster::run;
     Ops: HostFn<dyn ops::Door> => on_host!(dyn ops::Door);
-    Migrate: HostFn<dyn ops::migrate::Door> => on_host!(dyn ops::migrate::Door);
+    Migrate: ops::migrate::Function => migrate::run;
     Memcached: HostFn<dyn memcached::Door> => on_host!(dyn memcached::Door);
     PubSub: HostFn<dyn pubsub::Door> => on_host!(dyn pubsub::Door);
     Queues: HostFn<dyn jobs::queues::Door> => on_host!(dyn jobs::queues::Door);

@@ -8,10 +8,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use engine::{Medium, Needs, Published};
+use engine::{CommandResult, Medium, Needs, OwnCall, Published, Rule};
 use observe::Monitors;
 use proactor::{ConnId, Driver};
-use pubsub::{Broadcasts, Directory, Door, Encodings, Keys, Subscriptions, Way};
+use pubsub::{Broadcasts, Encodings, Function, Keys, Subscribing, Way};
 use resp::{Output, Proto, Reply};
 use shard::Subscriber;
 
@@ -270,21 +270,29 @@ pub(crate) fn hear_itself(thread: &mut Thread, out: &mut Output) {
     deliver_to_current(&mut thread.host, out);
 }
 
-impl Door for ThreadHost {
-    fn subscriptions(&mut self) -> &mut Subscriptions {
-        &mut self.session().subscriptions
+/// Runs a command of `pubsub`.
+pub(crate) fn run(function: Function, mut call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+    if call.command.entry.is_under(Rule::FollowsMessages) {
+        deliver_before_reply(host, &mut call);
     }
+    function(&mut call.on(&mut subscribing(host)))
+}
 
-    fn directory(&self) -> &Directory {
-        &self.shared.directory
+/// Delivers messages that the client is still to get before the reply to a call. Does nothing inside MULTI, where the
+/// reply to EXEC has already begun.
+pub(crate) fn deliver_before_reply(host: &mut ThreadHost, call: &mut OwnCall<'_, '_>) {
+    if !call.store.client.deny_blocking {
+        deliver_to_current(host, call.reply.out());
     }
+}
 
-    fn tells_replicas(&self) -> bool {
-        self.shared.journal.is_streaming()
-    }
-
-    fn deliver_before_reply(&mut self, reply: &mut Reply) {
-        deliver_to_current(self, reply.out());
+/// What the commands of `pubsub` work with.
+pub(crate) fn subscribing(host: &mut ThreadHost) -> Subscribing<'_> {
+    let shared = host.shared;
+    Subscribing {
+        subscriptions: &mut host.session().subscriptions,
+        directory: &shared.directory,
+        tells_replicas: shared.journal.is_streaming(),
     }
 }
 

@@ -7,6 +7,7 @@ use proactor::ConnId;
 use resp::Proto;
 
 use crate::commands::own::{Ctx, Entry, Run};
+use crate::subscribers::{deliver_before_reply, subscribing};
 
 /// The connection commands.
 pub(crate) const ENTRIES: &[Entry] = &[ECHO, PING, QUIT, RESET, SELECT];
@@ -104,8 +105,9 @@ const RESET: Entry = Entry {
 };
 
 fn reset(ctx: &mut Ctx) -> CommandResult {
-    let (call, host) = ctx.split();
-    pubsub::leave_all(&mut call.on::<dyn pubsub::Door>(host));
+    let (mut call, host) = ctx.split();
+    deliver_before_reply(host, &mut call);
+    pubsub::leave_all(&mut call.on(&mut subscribing(host)));
     let (call, host) = ctx.split();
     clients::stop_tracking(&mut call.on::<dyn clients::Door>(host));
     let host = &mut *ctx.host;

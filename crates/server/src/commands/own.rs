@@ -12,6 +12,7 @@
 use engine::{Command, CommandResult, HostFn, OwnCall, Table};
 
 use crate::commands::{cluster, migrate};
+use crate::subscribers;
 use crate::thread::ThreadHost;
 
 /// A call of a command of the server.
@@ -91,7 +92,7 @@ families! {
     Ops: HostFn<dyn ops::Door> => on_host!(dyn ops::Door);
     Migrate: ops::migrate::Function => migrate::run;
     Memcached: HostFn<dyn memcached::Door> => on_host!(dyn memcached::Door);
-    PubSub: HostFn<dyn pubsub::Door> => on_host!(dyn pubsub::Door);
+    PubSub: pubsub::Function => subscribers::run;
     Queues: HostFn<dyn jobs::queues::Door> => on_host!(dyn jobs::queues::Door);
     Observe: HostFn<dyn observe::Door> => on_host!(dyn observe::Door);
     Replication: HostFn<dyn replication::Door> => on_host!(dyn replication::Door);

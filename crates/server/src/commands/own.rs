@@ -12,8 +12,8 @@
 use engine::{Command, CommandResult, HostFn, OwnCall, Table};
 
 use crate::commands::{cluster, migrate};
-use crate::subscribers;
 use crate::thread::ThreadHost;
+use crate::{reports, subscribers};
 
 /// A call of a command of the server.
 pub(crate) type Ctx<'a, 't> = engine::Ctx<'a, 't, ThreadHost>;
@@ -94,7 +94,7 @@ families! {
     Memcached: HostFn<dyn memcached::Door> => on_host!(dyn memcached::Door);
     PubSub: pubsub::Function => subscribers::run;
     Queues: HostFn<dyn jobs::queues::Door> => on_host!(dyn jobs::queues::Door);
-    Observe: HostFn<dyn observe::Door> => on_host!(dyn observe::Door);
+    Observe: observe::Function => reports::run;
     Replication: HostFn<dyn replication::Door> => on_host!(dyn replication::Door);
 }
 

@@ -11,7 +11,7 @@
 
 use engine::{Command, CommandResult, HostFn, OwnCall, Table};
 
-use crate::commands::{cluster, migrate};
+use crate::commands::{cluster, migrate, queues};
 use crate::thread::ThreadHost;
 use crate::{reports, subscribers};
 
@@ -93,7 +93,7 @@ families! {
     Migrate: ops::migrate::Function => migrate::run;
     Memcached: HostFn<dyn memcached::Door> => on_host!(dyn memcached::Door);
     PubSub: pubsub::Function => subscribers::run;
-    Queues: HostFn<dyn jobs::queues::Door> => on_host!(dyn jobs::queues::Door);
+    Queues: jobs::queues::Function => queues::run;
     Observe: observe::Function => reports::run;
     Replication: HostFn<dyn replication::Door> => on_host!(dyn replication::Door);
 }

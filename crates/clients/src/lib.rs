@@ -5,6 +5,7 @@
 //! | `session/` | one client: its state, and what its command is doing |
 //! | `listeners.rs`, `dealing.rs` | listen, and assign connections to threads |
 //! | `registry.rs`, `descriptors.rs` | their ids, names and number |
+//! | `connections.rs` | those of one thread |
 //! | `tls_keeper.rs` | TLS |
 //! | `workload.rs`, `balance.rs`, `moves.rs`, `giving_way.rs` | balance connections over threads |
 //! | `watchlist.rs`, `sizes.rs` | limits on what clients use |
@@ -24,6 +25,7 @@
 mod attack_log;
 mod balance;
 mod commands;
+mod connections;
 mod dealing;
 mod descriptors;
 mod error;
@@ -47,6 +49,7 @@ use engine::{CommandResult, HostFn};
 pub use attack_log::AttackLog;
 pub use balance::{Balance, Load, Order, choose};
 pub use commands::{ENTRIES, line, stop_tracking};
+pub use connections::Connections;
 pub use dealing::Dealer;
 pub use descriptors::{lower_maxclients, make_room};
 pub use error::Error;

@@ -80,7 +80,11 @@ impl Thread {
             }
             Parsed::Refused { reply, consumed, skipped } => {
                 if !reply.is_empty() {
-                    self.host.accounting.stats().count_error(reply.split(' ').next().unwrap_or_default());
+                    self.host
+                        .reports
+                        .accounting
+                        .stats()
+                        .count_error(reply.split(' ').next().unwrap_or_default());
                     out.extend_from_slice(reply.as_bytes());
                     out.extend_from_slice(b"\r\n");
                 }
@@ -169,7 +173,7 @@ impl Door for ThreadHost {
 
     fn figures(&mut self) -> StatsFigures {
         let shared = self.shared;
-        let now_ms = self.driver.clock().now_ms();
+        let now_ms = self.net.driver.clock().now_ms();
         StatsFigures {
             pid: std::process::id(),
             uptime_s: now_ms.saturating_sub(shared.started_ms) / 1000,

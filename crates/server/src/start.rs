@@ -352,7 +352,7 @@ fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners
         })
         .and_then(|()| {
             let mut thread = heap::as_fixed(|| Thread::new(index, shared, driver));
-            thread.host.dealer = dealer;
+            thread.host.balancing.dealer = dealer;
             crash::watch_thread(index);
             thread.run()
         });

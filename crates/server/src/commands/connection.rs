@@ -114,7 +114,7 @@ fn reset(ctx: &mut Ctx) -> CommandResult {
     host.unwatch();
     let mut session = host.current.take().expect("a command runs for a client");
     session.monitor = false;
-    host.monitors.remove(ConnId::from_bits(session.client.connection));
+    host.reports.monitors.remove(ConnId::from_bits(session.client.connection));
     session.multi = None;
     session.client.db = 0;
     session.client.proto = Proto::Resp2;

@@ -11,7 +11,7 @@ use crate::thread::ThreadHost;
 pub(super) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
     let (command, args) = (call.command.id, call.args);
     let session = host.current.as_deref_mut().expect("a command runs for a client");
-    let (shared, clock, access) = (host.shared, host.driver.clock(), &session.access);
+    let (shared, clock, access) = (host.shared, host.net.driver.clock(), &session.access);
     let mut work = QueueWork {
         progress: &mut session.progress,
         goes_on_with: None,
@@ -32,5 +32,5 @@ fn go_on_later(host: &mut ThreadHost, command: CommandId, args: &[&[u8]], shards
     let (args, needs) = (OwnedArgs::new(args), Needs::several(shards.into()));
     host.session().state.queue(Retry { command, args, needs, tries: 0 });
     let note = Task::new(Work::Notify, ShardId::default(), host.session().client, OwnedArgs::default());
-    host.mailroom.put_off(Message::Done(Delegated::new(note), Vec::new()));
+    host.net.mailroom.put_off(Message::Done(Delegated::new(note), Vec::new()));
 }

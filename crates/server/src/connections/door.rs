@@ -37,7 +37,7 @@ impl Door for ThreadHost {
         // Its buffers are taken out. They contain at least this command.
         let usage = Usage { input_bytes: bytes, input_capacity_bytes: bytes, ..Usage::default() };
         let current = self.current.as_deref().expect("a command runs for a client");
-        let client = self.aside.caller(current);
-        clients::line(client, usage, argument_bytes, self.now_ms, &self.shared.table)
+        let client = self.scripts.aside.caller(current);
+        clients::line(client, usage, argument_bytes, self.net.now_ms, &self.shared.table)
     }
 }

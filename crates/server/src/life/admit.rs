@@ -107,17 +107,17 @@ impl ThreadHost {
 
     /// Keeps a command of the current client until the end of the pause, if there is a pause that applies to it.
     pub(crate) fn postpones(&mut self, command: &Command, args: &[&[u8]]) -> bool {
-        if !self.pausing.is_on() {
+        if !self.waits.pausing.is_on() {
             return false;
         }
         let asked = demands(self, command, args);
-        if !self.pausing.stops(asked.replicates) {
+        if !self.waits.pausing.stops(asked.replicates) {
             return false;
         }
         let session = self.current.as_deref_mut().expect("a command runs for a client");
-        self.pausing.postpone(session, command, args);
+        self.waits.pausing.postpone(session, command, args);
         // As in Redis, a paused client counts as blocked.
-        self.accounting.stats().blocked_clients.add(1);
+        self.reports.accounting.stats().blocked_clients.add(1);
         true
     }
 
@@ -133,13 +133,13 @@ impl ThreadHost {
             session.multi = None;
             self.unwatch();
             let error = CommandError::aborting(error);
-            self.accounting.count_rejection(id, &error);
+            self.reports.accounting.count_rejection(id, &error);
             return self.write_error(id, proto, error.text(), out);
         }
         if let Some(multi) = &mut session.multi {
             multi.refused = true;
         }
-        self.accounting.count_rejection(id, error);
+        self.reports.accounting.count_rejection(id, error);
         self.write_error(id, proto, error.text(), out);
     }
 
@@ -201,12 +201,12 @@ impl ThreadHost {
 
 /// What a call of the current client may do. For EXEC, what the queued commands may do.
 pub(crate) fn demands(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) -> Demands {
-    let mut all = Demands::of(&mut host.lua, command, args);
+    let mut all = Demands::of(&mut host.scripts.lua, command, args);
     let queued = host.current.as_deref().and_then(|session| session.multi.as_ref());
     for (id, args) in
         queued.filter(|_| command.entry.route == Route::Queued).iter().flat_map(|multi| &multi.queued)
     {
-        all = all.and(Demands::of(&mut host.lua, host.shared.table.get(*id), &args.slices()));
+        all = all.and(Demands::of(&mut host.scripts.lua, host.shared.table.get(*id), &args.slices()));
     }
     all
 }

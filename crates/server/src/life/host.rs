@@ -28,6 +28,6 @@ impl Host for ThreadHost {
     }
 
     fn wait_failed(&mut self, command: CommandId, error: &CommandError) {
-        self.accounting.count_failed_wait(Some(command), error);
+        self.reports.accounting.count_failed_wait(Some(command), error);
     }
 }

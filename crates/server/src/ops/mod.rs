@@ -132,7 +132,7 @@ impl Door for ThreadHost {
     }
 
     fn change_replication_id(&mut self) {
-        let mut entropy = self.driver.entropy().expect("the system has randomness");
+        let mut entropy = self.net.driver.entropy().expect("the system has randomness");
         replication::Door::rename_stream(self, History::new(random_id(|| entropy.next_u64())));
     }
 }

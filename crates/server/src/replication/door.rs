@@ -58,7 +58,7 @@ impl Door for ThreadHost {
             self.shared.threads[0].send(Message::Wake);
         }
         if self.shared.quorum.is_lacking() {
-            self.shared.judge_quorum(self.now_ms);
+            self.shared.judge_quorum(self.net.now_ms);
         }
     }
 
@@ -82,7 +82,7 @@ impl Door for ThreadHost {
 
     fn attach(&mut self) {
         let conn = ConnId::from_bits(self.session().client.connection);
-        self.replicas.add(conn);
+        self.roles.replicas.add(conn);
     }
 
     fn sends_at_once(&self) -> bool {
@@ -90,12 +90,12 @@ impl Door for ThreadHost {
     }
 
     fn mark(&mut self) -> ReplicationId {
-        let mut entropy = self.driver.entropy().expect("the system has randomness");
+        let mut entropy = self.net.driver.entropy().expect("the system has randomness");
         random_id(|| entropy.next_u64())
     }
 
     fn now_ms(&self) -> u64 {
-        self.now_ms
+        self.net.now_ms
     }
 
     fn following(&self) -> &'static Following {

@@ -5,6 +5,7 @@
 
 mod door;
 mod follow;
+mod roles;
 
 use config::{
     REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD, REPL_SYNC_REPLICAS,
@@ -14,7 +15,9 @@ use proactor::{CloseMode, Driver};
 use replication::{Around, CopyContent, Limits, QUESTION, Read, Standing, Start, random_id};
 
 pub(crate) use follow::{look_after_link, note_closed, serve_link, take_news};
+pub(crate) use roles::Roles;
 
+use crate::connections::network::Network;
 use crate::message::{LinkNews, Message};
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
@@ -22,7 +25,8 @@ use crate::thread::{Thread, ThreadHost};
 /// Sends replicas as much of the stream as they can take.
 #[cold]
 pub(crate) fn feed_replicas(thread: &mut Thread) {
-    let ThreadHost { replicas, connections, driver, shared, now_ms, .. } = &mut thread.host;
+    let ThreadHost { roles: Roles { replicas, .. }, net, shared, .. } = &mut thread.host;
+    let Network { connections, driver, now_ms, .. } = net;
     let around = Around {
         now_ms: *now_ms,
         backlog: &shared.journal.backlog,
@@ -48,6 +52,7 @@ pub(crate) fn feed_replicas(thread: &mut Thread) {
     for (conn, why) in ended {
         let name = thread
             .host
+            .net
             .connections
             .session(conn)
             .and_then(|session| Some(session.replica.as_ref()?.feed.as_ref()?.replica().to_string()));
@@ -66,13 +71,13 @@ pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
     }
     if shared.primary.has_returned() {
         if thread.enters_all() {
-            shared.break_history_if_unrecorded(&mut thread.host.driver);
+            shared.break_history_if_unrecorded(&mut thread.host.net.driver);
             let held = shared.journal.backlog.hold();
             shared.primary.let_go_on(&shared.journal.cut_for_replicas(), &held);
         }
         thread.leave_all();
     }
-    let awaited = shared.primary.awaited(thread.host.now_ms, &Limits::of(&shared.settings));
+    let awaited = shared.primary.awaited(thread.host.net.now_ms, &Limits::of(&shared.settings));
     let Some(content) = awaited else { return };
     if shared.may_begin_spool() {
         if thread.enters_all() && shared.may_begin_spool() {
@@ -119,7 +124,7 @@ impl Shared {
 /// Begins the snapshot; all shards are entered.
 fn begin_sync(thread: &mut Thread, content: CopyContent) {
     let shared = thread.host.shared;
-    shared.break_history_if_unrecorded(&mut thread.host.driver);
+    shared.break_history_if_unrecorded(&mut thread.host.net.driver);
     let held = shared.journal.backlog.hold();
     let cut = shared.journal.cut_for_replicas();
     match shared.begin_spool(&mut thread.tx.hold, content) {
@@ -133,7 +138,7 @@ fn begin_sync(thread: &mut Thread, content: CopyContent) {
 
 /// Does the first thread's work for replicas, once a second.
 pub(crate) fn look_after_replicas(thread: &mut Thread) {
-    let (shared, now_ms) = (thread.host.shared, thread.host.now_ms);
+    let (shared, now_ms) = (thread.host.shared, thread.host.net.now_ms);
     let settings = &shared.settings;
     shared.judge_quorum(now_ms);
     if shared.journal.synced.ends_loss() {

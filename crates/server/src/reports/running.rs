@@ -9,8 +9,8 @@ use crate::reports::facts::Asked;
 use crate::thread::ThreadHost;
 
 pub(crate) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
-    let (now_us, was_monitor) = (host.driver.clock().now_us(), host.session().monitor);
-    let facts = Asked { shared: host.shared, now_us, monotonic_ms: host.now_ms };
+    let (now_us, was_monitor) = (host.net.driver.clock().now_us(), host.session().monitor);
+    let facts = Asked { shared: host.shared, now_us, monotonic_ms: host.net.now_ms };
     let mut observing = Observing { facts: &facts, now_us, is_monitor: was_monitor, purges: false };
     let result = function(&mut call.on(&mut observing));
     let Observing { is_monitor, purges, .. } = observing;
@@ -18,7 +18,7 @@ pub(crate) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHo
         let session = host.session();
         session.monitor = true;
         let conn = ConnId::from_bits(session.client.connection);
-        host.monitors.add(conn);
+        host.reports.monitors.add(conn);
     }
     if purges {
         host.ask(&Subject::Purge, Box::new(|_, reply| reply.ok()));

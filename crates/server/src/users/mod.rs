@@ -44,11 +44,11 @@ impl Door for ThreadHost {
     }
 
     fn now_ms(&mut self) -> u64 {
-        self.driver.clock().now_ms()
+        self.net.driver.clock().now_ms()
     }
 
     fn draw_secret(&mut self, into: &mut [u8]) -> io::Result<()> {
-        self.driver.entropy()?.secret(into)
+        self.net.driver.entropy()?.secret(into)
     }
 
     // Later messages and pushes find this done, because they come after this message.

@@ -15,19 +15,19 @@ use crate::thread::ThreadHost;
 impl ThreadHost {
     /// Authenticates the current client, whose command is `args`.
     pub(crate) fn authenticate(&mut self, name: &[u8], password: &[u8], args: &[&[u8]]) -> CommandResult {
-        let (users, now_ms) = (&self.shared.users, self.now_ms);
+        let (users, now_ms) = (&self.shared.users, self.net.now_ms);
         let failures_max = self.shared.settings.number(AUTH_FAILURES_MAX) as u64;
         let from = (failures_max > 0).then(|| Origin::of_peer(&self.session().peer));
         if from.is_some_and(|from| !users.throttle().admits(from, now_ms, failures_max)) {
             self.session().close_after_reply = true;
-            self.accounting.stats().rejected_connections.add(1);
+            self.reports.accounting.stats().rejected_connections.add(1);
             return Err(TOO_MANY_PASSWORDS);
         }
         match users.authenticate(name, password) {
             Some(access) => {
                 let seats_max = self.shared.settings.number(MAXCLIENTS_PER_USER) as u64;
                 if let Err(error) = access.take_seat(&mut self.session().seat, seats_max) {
-                    self.accounting.stats().rejected_connections.add(1);
+                    self.reports.accounting.stats().rejected_connections.add(1);
                     return Err(error);
                 }
                 let session = self.session();
@@ -112,9 +112,9 @@ impl ThreadHost {
             Reason::Key => observe::Denial::Key,
             Reason::Channel => observe::Denial::Channel,
         };
-        self.accounting.stats().denied[what as usize].add(1);
+        self.reports.accounting.stats().denied[what as usize].add(1);
         let client = self.current_line(args);
-        let now_ms = self.driver.clock().now_ms();
+        let now_ms = self.net.driver.clock().now_ms();
         let len_max = self.shared.settings.number(ACLLOG_MAX_LEN) as usize;
         self.shared.users.log().add(denial, client, now_ms, len_max);
     }

@@ -21,7 +21,7 @@ use crate::thread::ThreadHost;
 
 impl Door for ThreadHost {
     fn states(&mut self) -> &mut States {
-        &mut self.lua
+        &mut self.scripts.lua
     }
 
     fn settings(&self) -> ScriptSettings {
@@ -38,9 +38,9 @@ impl Door for ThreadHost {
     }
 
     fn enter_script(&mut self, client: &Client) {
-        let mut session = match self.aside.script.take() {
+        let mut session = match self.scripts.aside.script.take() {
             Some(session) => session,
-            None => Box::new(Session::new(*client, self.shared.users.access(), self.now_ms)),
+            None => Box::new(Session::new(*client, self.shared.users.access(), self.net.now_ms)),
         };
         session.client = *client;
         // Scripts of a client whose commands must be checked do not travel. So if the caller is not here, there is
@@ -50,14 +50,14 @@ impl Door for ThreadHost {
             Some(caller) => session.access = caller.access.clone(),
             None => session.access.lift_limits(),
         }
-        self.aside.caller = self.current.replace(session);
+        self.scripts.aside.caller = self.current.replace(session);
     }
 
     fn leave_script(&mut self, was_slow: bool) {
-        self.aside.script = self.current.take();
-        let caller = self.aside.caller.take();
+        self.scripts.aside.script = self.current.take();
+        let caller = self.scripts.aside.caller.take();
         if was_slow && let Some(caller) = &caller {
-            self.driver.resume_reading(ConnId::from_bits(caller.client.connection));
+            self.net.driver.resume_reading(ConnId::from_bits(caller.client.connection));
         }
         self.current = caller;
     }
@@ -101,7 +101,7 @@ impl Door for ThreadHost {
         out: &mut Output,
     ) -> Outcome {
         let client = Client { proto, ..self.session().client };
-        let started = self.driver.clock().ticks();
+        let started = self.net.driver.clock().ticks();
         let mark = out.mark();
         let mut outcome = tx.run(command, args, &client, self, out);
         if !matches!(outcome, Outcome::Again(_)) {
@@ -112,20 +112,20 @@ impl Door for ThreadHost {
     }
 
     fn note_refusal(&mut self, command: Option<CommandId>, error: &CommandError) {
-        self.accounting.count_rejection(command, error);
+        self.reports.accounting.count_rejection(command, error);
     }
 
     fn note_errors(&mut self, command: &Command, errors: &lua::Errors) {
         let uncounted = errors.uncounted.iter().map(|(code, count)| (&**code, *count));
-        self.accounting.count_errors_of_script(command.id, uncounted);
+        self.reports.accounting.count_errors_of_script(command.id, uncounted);
     }
 
     fn note_lent(&mut self, count: usize) {
-        self.accounting.stats().lent.add(count as u64);
+        self.reports.accounting.stats().lent.add(count as u64);
     }
 
     fn has_to_end(&mut self, has_written: bool) -> bool {
-        self.shared.shutdown.ends_script(self.id, has_written)
+        self.shared.shutdown.ends_script(self.net.id, has_written)
     }
 
     fn breathe(&mut self) {

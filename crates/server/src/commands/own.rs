@@ -13,7 +13,7 @@ use engine::{Command, CommandResult, HostFn, OwnCall, Table};
 
 use crate::commands::{cluster, migrate, queues};
 use crate::thread::ThreadHost;
-use crate::{reports, subscribers};
+use crate::{reports, subscribers, users};
 
 /// A call of a command of the server.
 pub(crate) type Ctx<'a, 't> = engine::Ctx<'a, 't, ThreadHost>;
@@ -84,7 +84,7 @@ macro_rules! on_host {
 }
 
 families! {
-    Acl: HostFn<dyn acl::Door> => on_host!(dyn acl::Door);
+    Acl: acl::Function => users::run;
     Scripting: HostFn<dyn scripting::Door> => on_host!(dyn scripting::Door);
     Server: Function => on_host!(ThreadHost);
     Clients: HostFn<dyn clients::Door> => on_host!(dyn clients::Door);

@@ -109,7 +109,7 @@ impl Thread {
     /// Handles a request of a client that has not sent its password. Nothing but the password is accepted.
     #[cold]
     fn take_credentials(&mut self, verb: Verb, words: &[&[u8]], out: &mut Output) {
-        let admits = |user: &[u8], password: &[u8]| self.host.authenticate(user, password, words);
+        let admits = |user: &[u8], password: &[u8]| self.host.caller().authenticate(user, password, words);
         match reply_to_stranger(verb, words, admits) {
             Some(reply) => out.extend_from_slice(&reply),
             None => self.host.session().state.close(CloseMode::AfterFlush),

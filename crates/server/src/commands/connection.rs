@@ -109,7 +109,7 @@ fn reset(ctx: &mut Ctx) -> CommandResult {
     deliver_before_reply(host, &mut call);
     pubsub::leave_all(&mut call.on(&mut subscribing(host)));
     let (call, host) = ctx.split();
-    clients::stop_tracking(&mut call.on::<dyn clients::Door>(host));
+    clients::stop_tracking(&mut call.on(&mut host.caller()));
     let host = &mut *ctx.host;
     host.unwatch();
     let mut session = host.current.take().expect("a command runs for a client");

@@ -12,6 +12,7 @@
 use engine::{Command, CommandResult, HostFn, OwnCall, Table};
 
 use crate::commands::{cluster, migrate, queues};
+use crate::connections::caller;
 use crate::thread::ThreadHost;
 use crate::{reports, subscribers, users};
 
@@ -87,7 +88,7 @@ families! {
     Acl: acl::Function => users::run;
     Scripting: HostFn<dyn scripting::Door> => on_host!(dyn scripting::Door);
     Server: Function => on_host!(ThreadHost);
-    Clients: HostFn<dyn clients::Door> => on_host!(dyn clients::Door);
+    Clients: clients::Function => caller::run;
     Cluster: ops::cluster::Function => cluster::run;
     Ops: HostFn<dyn ops::Door> => on_host!(dyn ops::Door);
     Migrate: ops::migrate::Function => migrate::run;

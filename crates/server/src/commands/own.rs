@@ -92,7 +92,7 @@ families! {
     Cluster: ops::cluster::Function => cluster::run;
     Ops: HostFn<dyn ops::Door> => on_host!(dyn ops::Door);
     Migrate: ops::migrate::Function => migrate::run;
-    Memcached: HostFn<dyn memcached::Door> => on_host!(dyn memcached::Door);
+    Memcached: memcached::Function => crate::memcached::run;
     PubSub: pubsub::Function => subscribers::run;
     Queues: jobs::queues::Function => queues::run;
     Observe: observe::Function => reports::run;

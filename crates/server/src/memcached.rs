@@ -15,6 +15,7 @@ use resp::{Output, Proto};
 
 use crate::connections::bounds::has_had_its_turn;
 use crate::life::pipeline::{ROUNDS_PER_TURN, leave_rest};
+use crate::ops::obey;
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
@@ -155,7 +156,8 @@ fn carry_out(host: &mut ThreadHost, store: &mut Store, task: ServiceTask) -> Com
                 // As in memcached, existing items stay: only items that are stored later make room for themselves.
                 shared.lowered.begin(bytes, used_bytes);
             }
-            ops::change(host, store, &[("maxmemory", &bytes.to_string())], false)?;
+            let pairs: [(&str, &str); 1] = [("maxmemory", &bytes.to_string())];
+            ops::change(&shared.settings, &pairs, false, |changed| obey(shared, store, changed))?;
         }
         ServiceTask::Flush(at) => {
             if at.is_none() {

@@ -90,7 +90,7 @@ families! {
     Server: Function => on_host!(ThreadHost);
     Clients: clients::Function => caller::run;
     Cluster: ops::cluster::Function => cluster::run;
-    Ops: HostFn<dyn ops::Door> => on_host!(dyn ops::Door);
+    Ops: ops::Function => crate::ops::run;
     Migrate: ops::migrate::Function => migrate::run;
     Memcached: memcached::Function => crate::memcached::run;
     PubSub: pubsub::Function => subscribers::run;

@@ -74,7 +74,10 @@ impl ThreadHost {
             return admission;
         }
         let is_queued = self.session().multi.is_some();
-        if is_queued && let Some(error) = ops::refuses_to_queue(self, command) {
+        let settings = &self.shared.settings;
+        if is_queued
+            && let Some(error) = ops::refuses_to_queue(settings, command, || self.session().is_local())
+        {
             return Admission::Refused(error);
         }
         let session = self.session();

@@ -25,6 +25,7 @@ use proactor::CloseMode;
 use shard::ShardId;
 
 use crate::connections::{balancing, moving};
+use crate::life::admit::refuses_all_writes;
 use crate::replication::{begin_sync_if_due, feed_replicas, look_after_link, look_after_replicas};
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
@@ -295,7 +296,7 @@ fn look_after_queues(thread: &mut Thread, is_second: bool) {
 /// be lost with it.
 fn may_not_write(host: &ThreadHost) -> bool {
     let waits = host.waits.pausing.is_on() || host.shared.journal.progress.is_full();
-    waits || scripting::Door::refuses_writes(host).is_some()
+    waits || refuses_all_writes(host.shared).is_some()
 }
 
 /// Checks each second for leases that end soon, delays that are over soon and jobs of Sidekiq's that join their queues

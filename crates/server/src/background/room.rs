@@ -4,18 +4,13 @@
 
 use background::eviction::{EvictionLimits, Plan, Room, Shortage};
 use config::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
-use engine::{Client, Command, Route, Rule};
+use engine::{Command, Route, Rule};
 use keyspace::eviction::Policy;
 
 use crate::life::admit::demands;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
-    /// Whether memory was short when the command of `client` arrived.
-    pub(crate) fn lacked_room(&self, client: &Client) -> bool {
-        client.lacks_room && self.shared.settings.memory_bytes_max() > 0
-    }
-
     /// Whether a command of the current client is refused when memory is short.
     fn is_refused_without_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
         if self.session().multi.is_some() && command.entry.route != Route::Queued {

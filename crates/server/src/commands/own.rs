@@ -14,7 +14,7 @@ use engine::{Command, CommandResult, HostFn, OwnCall, Table};
 use crate::commands::{cluster, migrate, queues};
 use crate::connections::caller;
 use crate::thread::ThreadHost;
-use crate::{reports, subscribers, users};
+use crate::{reports, scripts, subscribers, users};
 
 /// A call of a command of the server.
 pub(crate) type Ctx<'a, 't> = engine::Ctx<'a, 't, ThreadHost>;
@@ -86,7 +86,7 @@ macro_rules! on_host {
 
 families! {
     Acl: acl::Function => users::run;
-    Scripting: HostFn<dyn scripting::Door> => on_host!(dyn scripting::Door);
+    Scripting: scripting::Function => scripts::run;
     Server: Function => on_host!(ThreadHost);
     Clients: clients::Function => caller::run;
     Cluster: ops::cluster::Function => cluster::run;

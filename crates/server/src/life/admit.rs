@@ -36,6 +36,12 @@ pub(crate) fn refuses_writes(shared: &Shared) -> Option<CommandError> {
         .then(|| CommandError::fixed(persistence::MISCONF))
 }
 
+/// The error for all commands that write, if they are refused now: their changes could not be kept, or too few replicas
+/// follow.
+pub(crate) fn refuses_all_writes(shared: &Shared) -> Option<CommandError> {
+    refuses_writes(shared).or_else(|| shared.quorum.error())
+}
+
 fn journal_error(shared: &Shared) -> CommandError {
     CommandError::new(format!("MISCONF Errors writing to the AOF file: {}", shared.journal.progress.why()))
 }
@@ -232,7 +238,7 @@ fn refuses_to_write(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) ->
     if tells && shared.journal.progress.refusal() == Refusal::Stalled {
         return Some(journal_error(shared));
     }
-    let error = scripting::Door::refuses_writes(host)?;
+    let error = refuses_all_writes(shared)?;
     if demands(host, command, args).writes { Some(error) } else { refuses_writes(shared).filter(|_| tells) }
 }
 

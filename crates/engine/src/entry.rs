@@ -264,6 +264,8 @@ pub enum Rule {
     AsksThreads,
     /// Is refused, like write commands, while snapshots cannot be saved.
     TellsOfFailedSaves,
+    /// Messages that have arrived for the client are delivered before its reply, outside MULTI.
+    FollowsMessages,
     /// Turns replies on or off, starting with the next command.
     SetsReplyMode,
     /// Argument 1 is the database of the commands that follow.

@@ -1,11 +1,11 @@
-//! Lets subscribers hear what they tell themselves, and gives the commands of `pubsub` what they need from their thread.
+//! Lets subscribers hear what they tell themselves, and runs the commands of `pubsub`.
 //!
 //! Not here: messages to other clients (`connections/delivery.rs`).
 
 use clients::Invalid;
-use engine::Medium;
+use engine::{CommandResult, Medium, OwnCall, Rule};
 use proactor::ConnId;
-use pubsub::{Directory, Door, Keys, Subscriptions, Way};
+use pubsub::{Function, Keys, Subscribing, Way};
 use resp::{Output, Proto, Reply};
 
 use crate::message::{Message, News};
@@ -78,20 +78,28 @@ pub(crate) fn hear_itself(thread: &mut Thread, out: &mut Output) {
     deliver_to_current(&mut thread.host, out);
 }
 
-impl Door for ThreadHost {
-    fn subscriptions(&mut self) -> &mut Subscriptions {
-        &mut self.session().subscriptions
+/// Runs a command of `pubsub`.
+pub(crate) fn run(function: Function, mut call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+    if call.command.entry.is_under(Rule::FollowsMessages) {
+        deliver_before_reply(host, &mut call);
     }
+    function(&mut call.on(&mut subscribing(host)))
+}
 
-    fn directory(&self) -> &Directory {
-        &self.shared.directory
+/// Delivers messages that the client is still to get before the reply to a call. Does nothing inside MULTI, where the
+/// reply to EXEC has already begun.
+pub(crate) fn deliver_before_reply(host: &mut ThreadHost, call: &mut OwnCall<'_, '_>) {
+    if !call.store.client.deny_blocking {
+        deliver_to_current(host, call.reply.out());
     }
+}
 
-    fn tells_replicas(&self) -> bool {
-        self.shared.journal.is_streaming()
-    }
-
-    fn deliver_before_reply(&mut self, reply: &mut Reply) {
-        deliver_to_current(self, reply.out());
+/// What the commands of `pubsub` work with.
+pub(crate) fn subscribing(host: &mut ThreadHost) -> Subscribing<'_> {
+    let shared = host.shared;
+    Subscribing {
+        subscriptions: &mut host.session().subscriptions,
+        directory: &shared.directory,
+        tells_replicas: shared.journal.is_streaming(),
     }
 }

@@ -24,7 +24,7 @@ use shard::ShardId;
 
 use self::work::chance;
 use crate::connections::balancing;
-use crate::life::admit::refuses_writes;
+use crate::life::admit::refuses_all_writes;
 use crate::replication::{begin_sync_if_due, look_after_link, look_after_replicas};
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
@@ -245,7 +245,7 @@ fn upkeep(tx: &Tx<'_>, host: &ThreadHost, is_second: bool) -> Upkeep<'static> {
         now_ms: tx.now,
         steady_ms: tx.steady,
         is_replica: shared.following.is_replica(),
-        may_not_write: waits || refuses_writes(shared).or_else(|| shared.quorum.error()).is_some(),
+        may_not_write: waits || refuses_all_writes(shared).is_some(),
         recovers: tx.config.recovers,
         is_second,
     }

@@ -1,14 +1,20 @@
 //! Declares and runs commands that use more than the data.
 //!
 //! The function of a command of the server gets its thread by type: [`Ctx::host`](engine::Ctx::host) is a
-//! [`ThreadHost`]. A command of a component gets that component's *door*, a trait that says what the component needs
-//! from the thread. The table of commands knows neither type. It has the same entries without their functions. To run
-//! one of these, it asks the thread ([`Host::run_own`](engine::Host::run_own)), which finds the function here by the
-//! command's number.
+//! [`ThreadHost`]. A command of a component gets what that component's commands work with: a struct of references, in
+//! which the function also leaves what its thread has to do afterwards. For each component, a function of the server
+//! makes the struct, runs the command with it, and then does that.
+//!
+//! The table of commands knows none of these types. It has the same entries without their functions. To run one of
+//! these, it asks the thread ([`Host::run_own`](engine::Host::run_own)), which finds the function here by the command's
+//! number.
 
 use engine::{Command, CommandResult, HostFn, OwnCall, Table};
 
+use crate::commands::{cluster, migrate, queues};
+use crate::connections::caller;
 use crate::thread::ThreadHost;
+use crate::{reports, scripts, subscribers, users};
 
 /// A call of a command of the server.
 pub(crate) type Ctx<'a, 't> = engine::Ctx<'a, 't, ThreadHost>;
@@ -19,19 +25,19 @@ pub(crate) type Entry = engine::Entry<Function>;
 /// The implementation of a command of the server.
 pub(crate) type Run = engine::Run<Function>;
 
-/// Declares the families, and the door of each.
+/// Declares the families: the type of the functions of each, and how one of them is run for the current client.
 macro_rules! families {
-    ($($owner:ident: $host:ty;)*) => {
+    ($($owner:ident: $function:ty => $run:expr;)*) => {
         /// A family of commands, named after its owner.
         #[derive(Clone, Copy)]
         pub(crate) enum Family {
-            $($owner(&'static [engine::Entry<HostFn<$host>>])),*
+            $($owner(&'static [engine::Entry<$function>])),*
         }
 
         /// The function of a command.
         #[derive(Clone, Copy)]
         enum Callee {
-            $($owner(HostFn<$host>)),*
+            $($owner($function)),*
         }
 
         impl Family {
@@ -62,26 +68,35 @@ macro_rules! families {
         impl Callee {
             fn run(self, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
                 match self {
-                    $(Callee::$owner(function) => function(&mut call.on::<$host>(host))),*
+                    $(Callee::$owner(function) => $run(function, call, host)),*
                 }
             }
         }
     };
 }
 
+/// Runs a command whose function gets its thread as a trait object, or as it is.
+macro_rules! on_host {
+    ($host:ty) => {
+        (|function: HostFn<$host>, call: OwnCall<'_, '_>, host: &mut ThreadHost| {
+            function(&mut call.on::<$host>(host))
+        })
+    };
+}
+
 families! {
-    Acl: dyn acl::Door;
-    Scripting: dyn scripting::Door;
-    Server: ThreadHost;
-    Clients: dyn clients::Door;
-    Cluster: dyn ops::cluster::Door;
-    Ops: dyn ops::Door;
-    Migrate: dyn ops::migrate::Door;
-    Memcached: dyn memcached::Door;
-    PubSub: dyn pubsub::Door;
-    Queues: dyn jobs::queues::Door;
-    Observe: dyn observe::Door;
-    Replication: dyn replication::Door;
+    Acl: acl::Function => users::run;
+    Scripting: scripting::Function => scripts::run;
+    Server: Function => on_host!(ThreadHost);
+    Clients: clients::Function => caller::run;
+    Cluster: ops::cluster::Function => cluster::run;
+    Ops: ops::Function => crate::ops::run;
+    Migrate: ops::migrate::Function => migrate::run;
+    Memcached: memcached::Function => crate::memcached::run;
+    PubSub: pubsub::Function => subscribers::run;
+    Queues: jobs::queues::Function => queues::run;
+    Observe: observe::Function => reports::run;
+    Replication: HostFn<dyn replication::Door> => on_host!(dyn replication::Door);
 }
 
 /// The functions of commands that use more than the data, by the commands' numbers.

@@ -36,6 +36,12 @@ pub(crate) fn refuses_writes(shared: &Shared) -> Option<CommandError> {
         .then(|| CommandError::fixed(persistence::MISCONF))
 }
 
+/// The error for all commands that write, if they are refused now: their changes could not be kept, or too few replicas
+/// follow.
+pub(crate) fn refuses_all_writes(shared: &Shared) -> Option<CommandError> {
+    refuses_writes(shared).or_else(|| shared.quorum.error())
+}
+
 fn journal_error(shared: &Shared) -> CommandError {
     CommandError::new(format!("MISCONF Errors writing to the AOF file: {}", shared.journal.progress.why()))
 }
@@ -83,7 +89,8 @@ impl ThreadHost {
             return Admission::Later;
         }
         let is_queued = session.multi.is_some();
-        if is_queued && let Some(error) = ops::refuses_to_queue(self, command) {
+        let is_local = || session.is_local();
+        if is_queued && let Some(error) = ops::refuses_to_queue(&shared.settings, command, is_local) {
             return Admission::Refused(error);
         }
         let session = self.session();
@@ -205,7 +212,7 @@ fn refuses_to_write(
     if tells && shared.journal.progress.refusal() == Refusal::Stalled {
         return Some(journal_error(shared));
     }
-    let error = refuses_writes(shared).or_else(|| shared.quorum.error())?;
+    let error = refuses_all_writes(shared)?;
     let writes = shared.judge().demands(session, lua, command, args).writes;
     if writes { Some(error) } else { refuses_writes(shared).filter(|_| tells) }
 }

@@ -1,6 +1,8 @@
 //! Owns what a thread needs to run scripts and functions.
 
-mod door;
+mod running;
+
+pub(crate) use running::run;
 
 use clients::session::Aside;
 use proactor::Clock;

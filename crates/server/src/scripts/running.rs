@@ -8,34 +8,68 @@
 
 use acl::{Context, Lack};
 use clients::session::{Part, Session};
-use engine::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
+use engine::{Client, Command, CommandError, CommandId, CommandResult, Outcome, OwnCall, Tx};
 use observe::Call;
 use proactor::ConnId;
 use replication::Standing as Refused;
 use resp::{Output, Proto, Reply};
-use scripting::{Answer, Door, ScriptSettings, Standing, States};
+use scripting::{Function, ScriptHost, ScriptSettings, ScriptThread, Standing, States};
 
-use crate::life::admit::refuses_writes;
-use crate::life::giving_way::give_way_if_due;
+use crate::life::admit::refuses_all_writes;
 use crate::message::Message;
+use crate::shared::Shared;
 use crate::thread::{ThreadHost, running};
 
-impl Door for ThreadHost {
-    fn states(&mut self) -> &mut States {
-        &mut self.scripts.lua
-    }
-
-    fn settings(&self) -> ScriptSettings {
-        let settings = &self.shared.settings;
-        ScriptSettings {
+/// Runs a command of `scripting`.
+pub(crate) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+    let (shared, command) = (host.shared, call.command.id);
+    let settings = &shared.settings;
+    let mut thread = ScriptThread {
+        lacks_room: call.store.client.lacks_room && settings.memory_bytes_max() > 0,
+        thread: host,
+        shutdown: &shared.shutdown,
+        settings: &|| ScriptSettings {
             slow_after_ms: settings.script_time_limit_ms(),
             time_max_ms: settings.script_time_max_ms(),
             trusted_after: settings.script_trusted_after(),
-        }
+        },
+        standing: &|| standing(shared),
+        refuses_writes: &|| refuses_all_writes(shared),
+        errors: None,
+        answer: None,
+    };
+    let result = function(&mut call.on(&mut thread));
+    let ScriptThread { errors, answer, .. } = thread;
+    if let Some(errors) = errors {
+        let uncounted = errors.uncounted.iter().map(|(code, count)| (&**code, *count));
+        host.reports.accounting.count_errors_of_script(command, uncounted);
     }
+    if let Some(answer) = answer {
+        let finish = move |_: Vec<Part>, reply: &mut Reply<'_>| {
+            if let Err(error) = answer(reply) {
+                reply.error(error.text());
+            }
+        };
+        host.gather(Message::PassScript, Box::new(finish));
+    }
+    result
+}
 
-    fn lacked_room(&self, client: &Client) -> bool {
-        client.lacks_room && self.shared.settings.memory_bytes_max() > 0
+/// What this server refuses to scripts because of its role, if it refuses anything.
+fn standing(shared: &Shared) -> Option<Standing> {
+    let may_refuse = shared.following.is_replica() || shared.journal.synced.is_in_doubt();
+    may_refuse.then(|| {
+        let standing = shared.standing();
+        Standing {
+            read_only: standing.is_read_only.then_some(Refused::READ_ONLY),
+            stale: standing.refuses_reads(),
+        }
+    })
+}
+
+impl ScriptHost for ThreadHost {
+    fn lend_states(&mut self) -> &mut States {
+        &mut self.scripts.lua
     }
 
     fn enter_script(&mut self, client: &Client) {
@@ -54,7 +88,8 @@ impl Door for ThreadHost {
         self.scripts.aside.caller = self.current.replace(session);
     }
 
-    fn leave_script(&mut self, was_slow: bool) {
+    fn leave_script(&mut self, was_slow: bool, lent_count: usize) {
+        self.reports.accounting.stats().lent.add(lent_count as u64);
         self.scripts.aside.script = self.current.take();
         let caller = self.scripts.aside.caller.take();
         if was_slow && let Some(caller) = &caller {
@@ -63,33 +98,20 @@ impl Door for ThreadHost {
         self.current = caller;
     }
 
-    fn permit(&mut self, command: &Command, args: &[&[u8]]) -> CommandResult {
-        if self.session().access.is_limited()
-            && let Err(Lack::Permission(denied)) = self.permit_in(Context::Lua, command, args)
-        {
-            return Err(denied.refusal_in_script(self.session().access.user(), command));
+    fn permit(&mut self, command: &Command, args: &[&[u8]], is_about_to_run: bool) -> CommandResult {
+        if !self.session().access.is_limited() {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    fn is_permitted(&mut self, command: &Command, args: &[&[u8]]) -> bool {
-        let access = &self.session().access;
-        !access.is_limited() || access.user().check(command, args).is_ok()
-    }
-
-    fn refuses_writes(&self) -> Option<CommandError> {
-        refuses_writes(self.shared).or_else(|| self.shared.quorum.error())
-    }
-
-    fn has_standing(&self) -> bool {
-        self.shared.following.is_replica() || self.shared.journal.synced.is_in_doubt()
-    }
-
-    fn standing(&self) -> Standing {
-        let standing = self.shared.standing();
-        Standing {
-            read_only: standing.is_read_only.then_some(Refused::READ_ONLY),
-            stale: standing.refuses_reads(),
+        let refused = if is_about_to_run {
+            self.permit_in(Context::Lua, command, args).err()
+        } else {
+            self.session().access.user().check(command, args).err().map(Lack::Permission)
+        };
+        match refused {
+            Some(Lack::Permission(denied)) => {
+                Err(denied.refusal_in_script(self.session().access.user(), command))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -118,33 +140,7 @@ impl Door for ThreadHost {
         self.reports.accounting.count_rejection(command, error);
     }
 
-    fn note_errors(&mut self, command: &Command, errors: &lua::Errors) {
-        let uncounted = errors.uncounted.iter().map(|(code, count)| (&**code, *count));
-        self.reports.accounting.count_errors_of_script(command.id, uncounted);
-    }
-
-    fn note_lent(&mut self, count: usize) {
-        self.reports.accounting.stats().lent.add(count as u64);
-    }
-
-    fn has_to_end(&mut self, has_written: bool) -> bool {
-        self.shared.shutdown.ends_script(self.net.id, has_written)
-    }
-
-    fn breathe(&mut self) {
-        give_way_if_due(self);
-    }
-
     fn serve_others(&mut self, tx: &mut Tx<'_>) {
         self.busy_turn(tx);
-    }
-
-    fn answer_once_scripts_passed(&mut self, answer: Answer) {
-        let finish = move |_: Vec<Part>, reply: &mut Reply<'_>| {
-            if let Err(error) = answer(reply) {
-                reply.error(error.text());
-            }
-        };
-        self.gather(Message::PassScript, Box::new(finish));
     }
 }

@@ -94,6 +94,11 @@ impl Mailroom {
         self.thread
     }
 
+    /// The number of all threads.
+    pub(crate) fn thread_count(&self) -> usize {
+        self.threads.len()
+    }
+
     /// Sends a message to a thread, or directly to itself.
     pub(crate) fn send(&mut self, thread: u16, message: Message) {
         if self.put(thread, message) {

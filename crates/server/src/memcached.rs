@@ -70,7 +70,14 @@ impl Thread {
                     let command = self.host.shared.table.of_protocol(verb as usize);
                     self.call(command, &words, None, out);
                 } else {
-                    self.take_credentials(verb, &words, out);
+                    // Nothing but the password is accepted.
+                    let host = &mut self.host;
+                    let admits =
+                        |user: &[u8], password: &[u8]| host.caller().authenticate(user, password, &words);
+                    match reply_to_stranger(verb, &words, admits) {
+                        Some(reply) => out.extend_from_slice(&reply),
+                        None => host.session().state.close(CloseMode::AfterFlush),
+                    }
                 }
                 drop(words);
                 if self.host.session().state.is_put_off() {
@@ -106,16 +113,6 @@ impl Thread {
                 log.end(self.host.session(), now_s, CloseMode::AfterFlush);
                 Some(input.len())
             }
-        }
-    }
-
-    /// Handles a request of a client that has not sent its password. Nothing but the password is accepted.
-    #[cold]
-    fn take_credentials(&mut self, verb: Verb, words: &[&[u8]], out: &mut Output) {
-        let admits = |user: &[u8], password: &[u8]| self.host.caller().authenticate(user, password, words);
-        match reply_to_stranger(verb, words, admits) {
-            Some(reply) => out.extend_from_slice(&reply),
-            None => self.host.session().state.close(CloseMode::AfterFlush),
         }
     }
 

@@ -3,24 +3,32 @@
 //! Not here: messages to other clients (`connections/delivery.rs`).
 
 use clients::Invalid;
+use clients::session::Session;
 use engine::{CommandResult, Medium, OwnCall, Rule};
 use proactor::ConnId;
 use pubsub::{Function, Keys, Subscribing, Way};
 use resp::{Output, Proto, Reply};
 
+use crate::connections::delivery::Delivery;
+use crate::connections::network::Network;
 use crate::message::{Message, News};
-use crate::thread::{Thread, ThreadHost};
+use crate::thread::{Thread, ThreadHost, running};
 
-/// Writes the messages that have arrived for the current client, and the news that keys which it tracks have changed.
+/// Writes the messages that have arrived for a client whose command runs, and the news that keys which it tracks have changed.
 /// As in Redis, a message of a client to itself comes right after the reply to the command that caused it, rather than
 /// at the end of the pipeline.
-pub(crate) fn deliver_to_current(host: &mut ThreadHost, out: &mut Output) {
-    host.net.mailroom.fetch();
-    let client = host.session().client;
+pub(crate) fn deliver_to(
+    session: &mut Session,
+    net: &mut Network,
+    delivery: &mut Delivery,
+    out: &mut Output,
+) {
+    net.mailroom.fetch();
+    let client = session.client;
     let (own, conn) = (client.subscriber(), ConnId::from_bits(client.connection));
-    let tracks = host.session().tracking.is_some();
+    let tracks = session.tracking.is_some();
     let mut arrived = Vec::new();
-    for message in host.net.mailroom.come_mut() {
+    for message in net.mailroom.come_mut() {
         let published = match message {
             Message::Deliver(published) => std::slice::from_mut(published),
             Message::Done(_, published) => published,
@@ -39,22 +47,28 @@ pub(crate) fn deliver_to_current(host: &mut ThreadHost, out: &mut Output) {
         match arrived {
             Some(published) if published.medium == Medium::Invalidation => {
                 let keys = Keys::from([published.message.clone()]);
-                tell_current(host, Invalid::Read { keys: &keys, is_own: published.by == Some(own) }, out);
+                let is_own = published.by == Some(own);
+                tell(session, net, delivery, Invalid::Read { keys: &keys, is_own }, out);
             }
             Some(published) => {
-                pubsub::write_message(published, &host.session().subscriptions, client.proto, out);
+                pubsub::write_message(published, &session.subscriptions, client.proto, out);
             }
-            None => tell_current(host, Invalid::All, out),
+            None => tell(session, net, delivery, Invalid::All, out),
         }
     }
 }
 
-/// Tells the current client, or the connection to which it redirects, that keys have changed.
-fn tell_current(host: &mut ThreadHost, invalid: Invalid<'_>, out: &mut Output) {
-    let registry = &host.shared.registry;
-    let Some(way) = invalid.way(host.session(), registry) else { return };
-    let client = host.session().client;
-    let is_subscriber = host.session().is_subscriber();
+/// Tells a client whose command runs, or the connection to which it redirects, that keys have changed.
+fn tell(
+    session: &mut Session,
+    net: &mut Network,
+    delivery: &mut Delivery,
+    invalid: Invalid<'_>,
+    out: &mut Output,
+) {
+    let Some(way) = invalid.way(session, net.registry) else { return };
+    let client = session.client;
+    let is_subscriber = session.is_subscriber();
     let mut reply = Reply::new(out, client.proto);
     match way {
         Way::To(target) if target == client.subscriber() => {
@@ -63,7 +77,7 @@ fn tell_current(host: &mut ThreadHost, invalid: Invalid<'_>, out: &mut Output) {
             }
         }
         Way::To(target) => {
-            host.outputs.delivery.tell_target(target, invalid.keys(), &mut host.net);
+            delivery.tell_target(target, invalid.keys(), net);
         }
         Way::Itself | Way::Broken(_) => invalid.write(way, &mut reply),
     }
@@ -75,7 +89,8 @@ pub(crate) fn hear_itself(thread: &mut Thread, out: &mut Output) {
     thread.tx.told_itself = false;
     // This also sends published messages.
     thread.leave_all();
-    deliver_to_current(&mut thread.host, out);
+    let ThreadHost { current, net, outputs, .. } = &mut thread.host;
+    deliver_to(running(current), net, &mut outputs.delivery, out);
 }
 
 /// Runs a command of `pubsub`.
@@ -90,7 +105,8 @@ pub(crate) fn run(function: Function, mut call: OwnCall<'_, '_>, host: &mut Thre
 /// reply to EXEC has already begun.
 pub(crate) fn deliver_before_reply(host: &mut ThreadHost, call: &mut OwnCall<'_, '_>) {
     if !call.store.client.deny_blocking {
-        deliver_to_current(host, call.reply.out());
+        let ThreadHost { current, net, outputs, .. } = host;
+        deliver_to(running(current), net, &mut outputs.delivery, call.reply.out());
     }
 }
 

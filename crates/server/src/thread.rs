@@ -99,12 +99,6 @@ impl ThreadHost {
     pub(crate) fn session(&mut self) -> &mut Session {
         running(&mut self.current)
     }
-
-    /// Ends all watches of the current client. They are removed from the shards later in the thread's turn.
-    pub(crate) fn end_watches(&mut self) {
-        let ended = running(&mut self.current).end_watches();
-        self.background.stale_watches.extend(ended);
-    }
 }
 
 /// The client whose command runs.
@@ -197,7 +191,9 @@ impl Thread {
             let shared = self.host.shared;
             shared.journal.progress.nudge(|| shared.machine.clock.monotonic_ms());
         }
-        self.look_at_written();
+        while let Some(conn) = self.host.outputs.pop_exceeding(&mut self.host.net, self.host.shared) {
+            self.close(conn, CloseMode::Now);
+        }
         self.host.net.mailroom.balance(&mut self.tx.parcels, &self.host.shared.spares);
         self.host.background.has_blocks_to_sort = heap::settle();
         self.host.net.count_turn(began);

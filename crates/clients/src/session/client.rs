@@ -213,9 +213,11 @@ impl Session {
         self.multi.as_ref().or_else(|| Some(self.state.executing()?.multi()))
     }
 
-    /// Ends its watches. They must be removed from the shards.
-    pub fn end_watches(&mut self) -> Option<Watching> {
-        (!self.watching.keys.is_empty()).then(|| std::mem::take(&mut self.watching))
+    /// Ends its watches, and adds them to those that must be removed from the shards.
+    pub fn end_watches(&mut self, ended: &mut Vec<Watching>) {
+        if !self.watching.keys.is_empty() {
+            ended.push(std::mem::take(&mut self.watching));
+        }
     }
 
     /// Whether it is a replica.

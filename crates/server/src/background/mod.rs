@@ -22,6 +22,7 @@ use proactor::CloseMode;
 use pubsub::Directory;
 use shard::ShardId;
 
+use self::room::{leaves_room_to_primary, memory_bytes_max};
 use self::work::chance;
 use crate::connections::balancing;
 use crate::life::admit::refuses_all_writes;
@@ -80,12 +81,21 @@ impl Thread {
         }
         let due = self.host.background.cron.begin_turn(now_ms);
         if due.is_second || self.host.background.jobs.is_due(self.tx.now) {
-            self.look_after_jobs(due.is_second);
+            let upkeep = upkeep(&self.tx, &self.host, due.is_second);
+            let told =
+                self.with_part(|work| &mut work.jobs, |jobs, thread| upkeep.look_after_jobs(jobs, thread));
+            // Served clients may have told them of more meanwhile.
+            self.host.background.jobs.append(told);
+            self.post_all();
         }
         if is_first {
             look_after_link(self, due.is_round);
         }
-        self.make_room_in_background(due.is_round);
+        let bytes_max = memory_bytes_max(self.host.shared, due.is_round && is_first);
+        let is_due = self.host.background.eviction.is_due(bytes_max, due.is_round);
+        if is_due && !leaves_room_to_primary(self.host.shared) {
+            self.make_room(bytes_max);
+        }
         self.defragment(due.is_round);
         let (host, how) = (&mut self.host, self.tx.config.hash_compression);
         let (shared, id, driver) = (host.shared, host.net.id, &mut host.net.driver);
@@ -137,7 +147,10 @@ impl Thread {
         // On a replica, the primary decides what expires.
         let expires = shared.active_expire.load(Ordering::Relaxed) && !shared.following.is_replica();
         if expires && !self.host.waits.pausing.is_on() {
-            self.expire();
+            let started = self.host.net.driver.clock().ticks();
+            let round = Round::over(shared.shards.used_at_home(self.host.net.id), self);
+            self.post_all();
+            self.host.reports.note_expiry(&round, started, self.host.net.driver.clock());
         }
         let id = self.host.net.id;
         background::lists::compress(shared.shards.used_at_home(id), self);
@@ -155,30 +168,23 @@ impl Thread {
         self.with_part(|work| &mut work.job_watch, |watch, thread| upkeep.recover(watch, thread));
         self.post_all();
         if is_second {
-            self.each_second();
+            let ThreadHost { outputs, net, .. } = &mut self.host;
+            for conn in outputs.take_overdue(net, shared) {
+                self.close(conn, CloseMode::Now);
+            }
         }
     }
 
-    /// Works with a part of the background work, which is taken out while shards are visited.
+    /// Works with a part of the background work, which is taken out while shards are visited. Returns what took its place
+    /// meanwhile.
     fn with_part<P: Default>(
         &mut self,
         part: fn(&mut Background) -> &mut P,
         work: impl FnOnce(&mut P, &mut Thread),
-    ) {
+    ) -> P {
         let mut taken = std::mem::take(part(&mut self.host.background));
         work(&mut taken, self);
-        *part(&mut self.host.background) = taken;
-    }
-
-    /// Does the work on jobs that is due.
-    fn look_after_jobs(&mut self, is_second: bool) {
-        let upkeep = upkeep(&self.tx, &self.host, is_second);
-        let mut jobs = std::mem::take(&mut self.host.background.jobs);
-        upkeep.look_after_jobs(&mut jobs, self);
-        // Served clients may have told them of more meanwhile.
-        let told = std::mem::replace(&mut self.host.background.jobs, jobs);
-        self.host.background.jobs.append(told);
-        self.post_all();
+        std::mem::replace(part(&mut self.host.background), taken)
     }
 
     /// Continues defragmentation if it is due. With `is_round`, also checks whether it is needed.
@@ -218,18 +224,6 @@ impl Thread {
             self.host.background.defrag = defrag;
             self.host.reports.accounting.note_event("active-defrag-cycle", ns, self.host.net.driver.clock());
         }
-    }
-
-    /// An expiry round over the home shards of this thread.
-    fn expire(&mut self) {
-        let started = self.host.net.driver.clock().ticks();
-        let (shards, own) = (&self.host.shared.shards, self.host.net.id);
-        let round = Round::over(shards.used_at_home(own), self);
-        self.post_all();
-        round.note(self.host.reports.accounting.stats());
-        let clock = self.host.net.driver.clock();
-        let ns = clock.ticks_to_ns(started, clock.ticks());
-        self.host.reports.accounting.note_event("expire-cycle", ns, self.host.net.driver.clock());
     }
 }
 

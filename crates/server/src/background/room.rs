@@ -12,8 +12,21 @@ use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost, running};
 
 /// Whether this is a replica that keeps all data of its primary, regardless of `maxmemory`.
-fn leaves_room_to_primary(shared: &Shared) -> bool {
+pub(super) fn leaves_room_to_primary(shared: &Shared) -> bool {
     shared.following.is_replica() && shared.settings.is_on(REPLICA_IGNORE_MAXMEMORY)
+}
+
+/// The limit of memory in the background, which may be on its way down; 0: there is none. It comes down further if this
+/// `lowers` it.
+pub(super) fn memory_bytes_max(shared: &Shared, lowers: bool) -> u64 {
+    let bytes_max = shared.settings.memory_bytes_max();
+    if bytes_max == 0 {
+        return 0;
+    }
+    if lowers {
+        shared.lowered.follow(bytes_max, heap::counted_bytes());
+    }
+    shared.lowered.limit(bytes_max)
 }
 
 /// Whether a command of a client is refused when memory is short.
@@ -53,24 +66,9 @@ impl Thread {
             && is_refused_without_room(session, &mut scripts.lua, shared.judge(), command, args)
     }
 
-    /// Continues freeing memory in the background. `is_round`: a call that comes at intervals in any case.
-    pub(super) fn make_room_in_background(&mut self, is_round: bool) {
-        let shared = self.host.shared;
-        let mut bytes_max = shared.settings.memory_bytes_max();
-        if bytes_max > 0 {
-            if is_round && self.host.net.id == 0 {
-                shared.lowered.follow(bytes_max, heap::counted_bytes());
-            }
-            bytes_max = shared.lowered.limit(bytes_max);
-        }
-        if self.host.background.eviction.is_due(bytes_max, is_round) && !leaves_room_to_primary(shared) {
-            self.make_room(bytes_max);
-        }
-    }
-
     /// Frees memory for a limited time, if it is short and keys may be evicted.
     #[cold]
-    fn make_room(&mut self, bytes_max: u64) -> Room {
+    pub(super) fn make_room(&mut self, bytes_max: u64) -> Room {
         let shared = self.host.shared;
         let shortage = Shortage {
             bytes_max,

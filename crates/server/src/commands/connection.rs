@@ -8,6 +8,7 @@ use resp::Proto;
 
 use crate::commands::own::{Ctx, Entry, Run};
 use crate::subscribers::{deliver_before_reply, subscribing};
+use crate::thread::running;
 
 /// The connection commands.
 pub(crate) const ENTRIES: &[Entry] = &[ECHO, PING, QUIT, RESET, SELECT];
@@ -111,7 +112,7 @@ fn reset(ctx: &mut Ctx) -> CommandResult {
     let (call, host) = ctx.split();
     clients::stop_tracking(&mut call.on(&mut host.caller()));
     let host = &mut *ctx.host;
-    host.end_watches();
+    running(&mut host.current).end_watches(&mut host.background.stale_watches);
     let mut session = host.current.take().expect("a command runs for a client");
     session.monitor = false;
     host.reports.monitors.remove(ConnId::from_bits(session.client.connection));

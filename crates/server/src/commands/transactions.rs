@@ -73,7 +73,7 @@ fn discard(ctx: &mut Ctx) -> CommandResult {
     if host.session().multi.take().is_none() {
         return Err(CommandError::new("ERR DISCARD without MULTI"));
     }
-    host.end_watches();
+    running(&mut host.current).end_watches(&mut host.background.stale_watches);
     ctx.reply.ok();
     Ok(())
 }
@@ -127,7 +127,7 @@ const UNWATCH: Entry = Entry {
 };
 
 fn unwatch(ctx: &mut Ctx) -> CommandResult {
-    ctx.host.end_watches();
+    running(&mut ctx.host.current).end_watches(&mut ctx.host.background.stale_watches);
     ctx.reply.ok();
     Ok(())
 }
@@ -158,7 +158,7 @@ fn exec(ctx: &mut Ctx) -> CommandResult {
     let host = &mut *ctx.host;
     let multi = host.session().multi.take().expect("looked at above");
     if multi.refused || changed {
-        host.end_watches();
+        running(&mut host.current).end_watches(&mut host.background.stale_watches);
         if multi.refused {
             return Err(CommandError::EXEC_ABORTED);
         }
@@ -178,7 +178,7 @@ fn exec(ctx: &mut Ctx) -> CommandResult {
             return Err(begin_again(ctx.host.session(), multi, client, ids));
         }
     }
-    ctx.host.end_watches();
+    running(&mut ctx.host.current).end_watches(&mut ctx.host.background.stale_watches);
     Ok(())
 }
 
@@ -208,7 +208,7 @@ fn exec_asking(ctx: &mut Ctx, multi: Multi) -> CommandResult {
         }
         executing.set_reply(index, reply);
     }
-    ctx.host.end_watches();
+    running(&mut ctx.host.current).end_watches(&mut ctx.host.background.stale_watches);
     run_rest(ctx.store.tx, ctx.host, Box::new(executing), ctx.reply.out());
     Ok(())
 }

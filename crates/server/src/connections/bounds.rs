@@ -87,6 +87,36 @@ impl Outputs {
         exceeds
     }
 
+    /// The next client that got messages without a request, and whose output exceeds its limit.
+    pub(crate) fn pop_exceeding(&mut self, net: &mut Network, shared: &Shared) -> Option<ConnId> {
+        while let Some(conn) = self.delivery.pop_written() {
+            if self.exceeds(net, shared, conn) {
+                return Some(conn);
+            }
+        }
+        None
+    }
+
+    /// Makes the checks of every second: output buffers, handshakes, idle clients. Returns those that are disconnected.
+    pub(crate) fn take_overdue(&mut self, net: &mut Network, shared: &Shared) -> Vec<ConnId> {
+        let mut overdue = self.take_over_soft_limit(net, shared);
+        let handshake_ms_max = shared.settings.number(TLS_HANDSHAKE_TIMEOUT) as u64 * 1000;
+        for conn in self.watchlist.take_slow_handshakes(net.now_ms, handshake_ms_max) {
+            tracing::info!("closing a connection: its TLS handshake takes too long");
+            overdue.push(conn);
+        }
+        let idle_ms_max = shared.settings.idle_seconds_max().saturating_mul(1000);
+        let others = overdue.len();
+        for (conn, session) in net.connections.iter_mut() {
+            let is_idle = idle_ms_max > 0 && session.idle_ms(net.now_ms) > idle_ms_max;
+            if is_idle && !overdue[..others].contains(&conn) {
+                tracing::debug!("closing an idle client");
+                overdue.push(conn);
+            }
+        }
+        overdue
+    }
+
     /// The clients that have exceeded the soft limit of their output for too long.
     fn take_over_soft_limit(&mut self, net: &mut Network, shared: &Shared) -> Vec<ConnId> {
         let mut over = self.watchlist.take_over_soft_limit();
@@ -120,21 +150,8 @@ impl Thread {
             session.is_reading_paused = true;
             self.host.net.driver.pause_reading(conn);
         }
-        self.check_output(conn);
-    }
-
-    /// Disconnects a client whose output exceeds its limit.
-    #[inline]
-    pub(crate) fn check_output(&mut self, conn: ConnId) {
         if self.host.outputs.exceeds(&mut self.host.net, self.host.shared, conn) {
             self.close(conn, CloseMode::Now);
-        }
-    }
-
-    /// Checks all clients that got messages without a request.
-    pub(crate) fn look_at_written(&mut self) {
-        while let Some(conn) = self.host.outputs.delivery.pop_written() {
-            self.check_output(conn);
         }
     }
 
@@ -155,26 +172,6 @@ impl Thread {
                     self.close(conn, CloseMode::Now);
                 }
             }
-        }
-    }
-
-    /// Makes the checks of every second: idle clients, output buffers.
-    pub(crate) fn each_second(&mut self) {
-        for conn in self.host.outputs.take_over_soft_limit(&mut self.host.net, self.host.shared) {
-            self.close(conn, CloseMode::Now);
-        }
-        let handshake_ms_max = self.host.shared.settings.number(TLS_HANDSHAKE_TIMEOUT) as u64 * 1000;
-        for conn in self.host.outputs.watchlist.take_slow_handshakes(self.host.net.now_ms, handshake_ms_max) {
-            tracing::info!("closing a connection: its TLS handshake takes too long");
-            self.close(conn, CloseMode::Now);
-        }
-        let idle_ms_max = self.host.shared.settings.idle_seconds_max().saturating_mul(1000);
-        let now_ms = self.host.net.now_ms;
-        let sessions = self.host.net.connections.iter_mut();
-        let idle = sessions.filter(|(_, session)| idle_ms_max > 0 && session.idle_ms(now_ms) > idle_ms_max);
-        for conn in idle.map(|(conn, _)| conn).collect::<Vec<_>>() {
-            tracing::debug!("closing an idle client");
-            self.close(conn, CloseMode::Now);
         }
     }
 }

@@ -3,7 +3,8 @@
 use clients::{Caller, Function, Server};
 use engine::{CommandResult, OwnCall};
 
-use crate::thread::ThreadHost;
+use crate::life::gather::ask;
+use crate::thread::{ThreadHost, running};
 use crate::version::REDIS_VERSION;
 
 /// Runs a command of `clients`.
@@ -11,7 +12,7 @@ pub(crate) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHo
     let mut caller = host.caller();
     let result = function(&mut call.on(&mut caller));
     if let Some((subject, finish)) = caller.question {
-        host.ask(&subject, finish);
+        ask(running(&mut host.current), &mut host.net, &subject, finish);
     }
     result
 }

@@ -131,7 +131,7 @@ impl ThreadHost {
         if command.is_some_and(|command| command.entry.route == Route::Queued) {
             // This is done even if there is no transaction.
             session.multi = None;
-            self.background.stale_watches.extend(session.end_watches());
+            session.end_watches(&mut self.background.stale_watches);
             let error = CommandError::aborting(error);
             self.reports.accounting.count_rejection(id, &error);
             return write_error(table, id, proto, error.text(), out);

@@ -43,60 +43,59 @@ impl Thread {
                 self.host.background.purge(self.host.net.stats);
                 Part::Count(0)
             }
-            subject => self.host.part(&subject, asker.id, number),
+            subject => return self.host.answer_within(Question { asker, subject, number }),
         };
         self.host.net.mailroom.answer(asker, part);
     }
 }
 
 impl ThreadHost {
-    /// Answers within a command, which holds shards. Work that needs other shards is done after the command.
+    /// Answers a question that [was noted](Network::note_question). Enters no shard, so this may be within a command: work
+    /// that needs other shards is done after it.
     pub(crate) fn answer_within(&mut self, question: Question) {
-        let Question { asker, subject, number } = question;
-        self.net.note_question(number);
-        let part = self.part(&subject, asker.id, number);
-        self.net.mailroom.answer(asker, part);
-    }
-
-    /// The answer of this thread, which enters no shard.
-    fn part(&mut self, subject: &Subject, asker: u64, number: u64) -> Part {
-        let ThreadHost { net, current, scripts, reports, shared, .. } = self;
+        let Question { asker, ref subject, number } = question;
+        let ThreadHost { net, current, scripts, reports, waits, balancing, background, shared, .. } = self;
         let running = scripts.aside.caller.as_deref_mut().or(current.as_deref_mut());
         let running = running.filter(|session| session.asked < number);
-        match subject {
+        let count = match subject {
             Subject::List(listed) => {
-                return Part::Lines(net.list(running, &shared.table, listed, asker, number));
+                let lines = net.list(running, &shared.table, listed, asker.id, number);
+                return net.mailroom.answer(asker, Part::Lines(lines));
             }
-            Subject::Kill(filter) => return Part::Count(net.kill_within(running, filter, number)),
+            Subject::Kill(filter) => net.kill_within(running, filter, number),
             Subject::Move { id, thread } => {
                 let conn = find(&mut net.connections, *id, number);
-                return Part::Count(u64::from(conn.is_some_and(|conn| net.send_off(conn, *thread))));
+                u64::from(conn.is_some_and(|conn| net.send_off(conn, *thread)))
             }
             Subject::Unblock(id, error) => {
                 let conn = find(&mut net.connections, *id, number);
-                let ended =
-                    conn.and_then(|conn| net.time_out_within(reports, &shared.table, conn, error.as_ref()));
+                let error = error.as_ref();
+                let ended = conn.and_then(|conn| net.time_out_within(reports, &shared.table, conn, error));
                 let count = u64::from(ended.is_some());
-                self.balancing.way.left_over.ended.extend(ended);
-                return Part::Count(count);
+                balancing.way.left_over.ended.extend(ended);
+                count
             }
             Subject::Pause { pause_ms, all } => {
-                let now_ms = net.driver.clock().monotonic_ms();
-                self.waits.pausing.begin(now_ms, *pause_ms, *all);
+                waits.pausing.begin(net.driver.clock().monotonic_ms(), *pause_ms, *all);
+                0
             }
             Subject::EndPause => {
-                self.waits.pausing.end();
-                self.balancing.way.left_over.ends_pause = true;
+                waits.pausing.end();
+                balancing.way.left_over.ends_pause = true;
+                0
             }
-            Subject::Purge => self.background.cron.purge_again(),
-        }
-        Part::Count(0)
+            Subject::Purge => {
+                background.cron.purge_again();
+                0
+            }
+        };
+        net.mailroom.answer(asker, Part::Count(count));
     }
 }
 
 impl Network {
     /// Notes that the thread answers a question.
-    fn note_question(&mut self, number: u64) {
+    pub(crate) fn note_question(&mut self, number: u64) {
         debug_assert_eq!(number, self.answered + 1, "all threads get all questions in the same order");
         self.answered = number;
     }

@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use clients::session::{Parser, Part};
 use engine::{ArgSlices, Flag, Needs, Outcome, Task, Tx, Work};
-use observe::Call;
+use observe::{Accounting, Call};
 use proactor::{CloseMode, ConnId, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Delegated;
 
 use crate::life::admit::{Admission, suppress_reply, write_error};
+use crate::mailroom::Mailroom;
 use crate::message::Message;
+use crate::shared::Shared;
 use crate::thread::{ThreadHost, running};
 
 impl ThreadHost {
@@ -55,7 +57,9 @@ impl ThreadHost {
                 Message::ComeBy => self.shared.shutdown.hear(self.net.id),
                 Message::PassScript(asker) => self.net.mailroom.answer(asker, Part::Count(0)),
                 Message::Hop(node) => {
-                    if let Some(node) = self.refuse_task(node) {
+                    if let Some(node) =
+                        refuse_task(node, &mut self.net.mailroom, &self.reports.accounting, self.shared)
+                    {
                         self.net.mailroom.send(self.net.id, Message::Hop(node));
                     }
                 }
@@ -63,29 +67,10 @@ impl ThreadHost {
             }
         }
         for id in [tx.hold.entered(), tx.hold.kept()].concat() {
-            tx.hold.sift_tasks(id, |node| self.refuse_task(node));
+            tx.hold.sift_tasks(id, |node| {
+                refuse_task(node, &mut self.net.mailroom, &self.reports.accounting, self.shared)
+            });
         }
-    }
-
-    /// Replies to a client's task that was sent before the script became slow. Returns tasks that belong to no client.
-    fn refuse_task(&mut self, mut node: Box<Delegated<Task>>) -> Option<Box<Delegated<Task>>> {
-        let task = &mut node.task;
-        match task.work {
-            Work::Run(command) | Work::Look(command) => {
-                task.work = Work::Run(command);
-                task.outcome = Outcome::Failed;
-                let error = self.shared.scripts.busy_error();
-                self.reports.accounting.count_rejection(Some(command), &error);
-                let (table, proto) = (&self.shared.table, task.client.proto);
-                write_error(table, Some(command), proto, error.text(), &mut task.reply);
-            }
-            // The thread that waits for the shard notices the delay by itself.
-            Work::Notify => {}
-            Work::Forget(_) | Work::Restore(_) | Work::HandOver(_) => return Some(node),
-        }
-        let origin = task.client.thread;
-        self.net.mailroom.send(origin, Message::Done(node, Vec::new()));
-        None
     }
 
     fn serve_busy(&mut self, tx: &mut Tx<'_>, conn: ConnId) {
@@ -189,4 +174,30 @@ impl ThreadHost {
         }
         suppress_reply(self.session(), Some(command), mode, mark, out);
     }
+}
+
+/// Replies to a client's task that was sent before the script became slow. Returns tasks that belong to no client.
+fn refuse_task(
+    mut node: Box<Delegated<Task>>,
+    mailroom: &mut Mailroom,
+    accounting: &Accounting,
+    shared: &Shared,
+) -> Option<Box<Delegated<Task>>> {
+    let task = &mut node.task;
+    match task.work {
+        Work::Run(command) | Work::Look(command) => {
+            task.work = Work::Run(command);
+            task.outcome = Outcome::Failed;
+            let error = shared.scripts.busy_error();
+            accounting.count_rejection(Some(command), &error);
+            let (table, proto) = (&shared.table, task.client.proto);
+            write_error(table, Some(command), proto, error.text(), &mut task.reply);
+        }
+        // The thread that waits for the shard notices the delay by itself.
+        Work::Notify => {}
+        Work::Forget(_) | Work::Restore(_) | Work::HandOver(_) => return Some(node),
+    }
+    let origin = task.client.thread;
+    mailroom.send(origin, Message::Done(node, Vec::new()));
+    None
 }

@@ -7,36 +7,31 @@
 //! questions and departures ([`Registry::questions`](clients::Registry::questions)). A connection leaves only after its
 //! thread has answered all earlier questions, and arrives before any later one.
 
-use clients::session::{Finish, Question, Subject};
+use clients::session::{Finish, Question, Session, Subject};
 use engine::Client;
 
+use crate::connections::network::Network;
 use crate::message::Message;
-use crate::thread::ThreadHost;
 
-impl ThreadHost {
-    /// Asks all threads on behalf of the current client, which gets its reply when all have answered.
-    pub(crate) fn ask(&mut self, subject: &Subject, finish: Finish) {
-        let mut questions = self.shared.registry.questions();
-        *questions += 1;
-        let number = *questions;
-        // This thread, too, gets the question after the messages that others have sent it before.
-        self.net.mailroom.fetch();
-        self.gather(|asker| Message::Ask(Question { asker, subject: subject.clone(), number }), finish);
-    }
+/// Asks all threads on behalf of a client, which gets its reply when all have answered.
+pub(crate) fn ask(session: &mut Session, net: &mut Network, subject: &Subject, finish: Finish) {
+    let mut questions = net.registry.questions();
+    *questions += 1;
+    let number = *questions;
+    // This thread, too, gets the question after the messages that others have sent it before.
+    net.mailroom.fetch();
+    let ask = |asker| Message::Ask(Question { asker, subject: subject.clone(), number });
+    gather(session, net, ask, finish);
+}
 
-    /// Sends a message to all threads, each of which answers with a part.
-    pub(crate) fn gather(&mut self, message: impl Fn(Client) -> Message, finish: Finish) {
-        let expected = self.shared.threads.len();
-        let session = self.session();
-        let asker = session.client;
-        session.state.gather(expected, finish);
-        self.net.mailroom.send_all(|| message(asker));
-    }
-
-    /// Makes the current client wait until its answer is sent.
-    pub(crate) fn await_answer(&mut self, finish: Finish) -> Client {
-        let session = self.session();
-        session.state.gather(1, finish);
-        session.client
-    }
+/// Sends a message to all threads, each of which answers with a part.
+pub(crate) fn gather(
+    session: &mut Session,
+    net: &mut Network,
+    message: impl Fn(Client) -> Message,
+    finish: Finish,
+) {
+    let asker = session.client;
+    session.state.gather(net.mailroom.thread_count(), finish);
+    net.mailroom.send_all(|| message(asker));
 }

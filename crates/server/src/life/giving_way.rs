@@ -198,20 +198,16 @@ fn look(host: &mut ThreadHost) {
             return;
         }
         host.net.mailroom.end_wait();
-        take_mail(host);
+        // Messages that cannot be handled within a command stay.
+        host.net.mailroom.fetch();
+        for _ in 0..host.net.mailroom.len() {
+            let Some(message) = host.net.mailroom.pop() else { break };
+            if let Some(message) = take(host, message) {
+                host.net.mailroom.send(host.net.id, message);
+            }
+        }
         if !host.net.moves.has_leaving() {
             break;
-        }
-    }
-}
-
-/// Handles the messages that can be handled within a command. The others stay.
-fn take_mail(host: &mut ThreadHost) {
-    host.net.mailroom.fetch();
-    for _ in 0..host.net.mailroom.len() {
-        let Some(message) = host.net.mailroom.pop() else { break };
-        if let Some(message) = take(host, message) {
-            host.net.mailroom.send(host.net.id, message);
         }
     }
 }
@@ -228,7 +224,10 @@ fn take(host: &mut ThreadHost, message: Message) -> Option<Message> {
         Message::Arrive(mover) => net.arrive(&shared.users, *mover),
         Message::Depart(conn) => net.depart(conn),
         Message::Forget(names) => host.net.moves.forget(&names),
-        Message::Ask(question) => host.answer_within(question),
+        Message::Ask(question) => {
+            net.note_question(question.number);
+            host.answer_within(question);
+        }
         Message::PassScript(asker) if !runs_script() => host.net.mailroom.answer(asker, Part::Count(0)),
         Message::ComeBy => host.shared.shutdown.hear(host.net.id),
         Message::Post(Post::Served { ref waiter, .. }) => {

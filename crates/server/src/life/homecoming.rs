@@ -66,7 +66,9 @@ impl Thread {
                     Message::Monitor(line) => delivery.show(&line, monitors, &mut self.host.net),
                     _ => unreachable!("looked at above"),
                 }
-                self.look_at_written();
+                while let Some(conn) = self.host.outputs.pop_exceeding(&mut self.host.net, self.host.shared) {
+                    self.close(conn, CloseMode::Now);
+                }
             }
             Message::Ask(question) => self.answer(question),
             Message::PassScript(asker) => self.host.net.mailroom.answer(asker, Part::Count(0)),

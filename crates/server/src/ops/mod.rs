@@ -12,9 +12,10 @@ use replication::{History, random_id};
 use resp::Reply;
 
 use crate::error::Error;
+use crate::life::gather::ask;
 use crate::shared::Shared;
 use crate::snapshot::{Loaded, Loader};
-use crate::thread::ThreadHost;
+use crate::thread::{ThreadHost, running};
 use crate::users::user_lines;
 
 /// Runs a command of operators.
@@ -61,7 +62,9 @@ fn carry_out(host: &mut ThreadHost, tx: &mut Tx, task: OperatorTask) -> Result<(
     let shared = host.shared;
     match task {
         OperatorTask::ResetStats => shared.reset_stats(),
-        OperatorTask::Populate(population) => populate::begin(host, population),
+        OperatorTask::Populate(population) => {
+            populate::begin(running(&mut host.current), &mut host.net, population);
+        }
         OperatorTask::MoveClient { id, thread } => move_client(host, id, thread)?,
         OperatorTask::Save => shared.save(&tx.hold).map_err(text)?,
         OperatorTask::BeginSave => {
@@ -87,8 +90,10 @@ fn carry_out(host: &mut ThreadHost, tx: &mut Tx, task: OperatorTask) -> Result<(
             let failed = |_: Vec<Part>, reply: &mut Reply<'_>| {
                 reply.error("ERR Errors trying to SHUTDOWN. Check logs.");
             };
-            let asker = host.await_answer(Box::new(failed));
-            shared.shut_down(how, Some(asker));
+            // The client waits until its answer is sent.
+            let session = host.session();
+            session.state.gather(1, Box::new(failed));
+            shared.shut_down(how, Some(session.client));
         }
         OperatorTask::RenameStream => {
             let mut entropy = host.net.driver.entropy().expect("the system has randomness");
@@ -108,7 +113,8 @@ fn move_client(host: &mut ThreadHost, id: u64, thread: u16) -> Result<(), String
         0 => reply.error("ERR there is no such client, or it cannot move"),
         _ => reply.ok(),
     };
-    host.ask(&Subject::Move { id, thread }, Box::new(finish));
+    let subject = Subject::Move { id, thread };
+    ask(running(&mut host.current), &mut host.net, &subject, Box::new(finish));
     Ok(())
 }
 

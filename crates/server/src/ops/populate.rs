@@ -4,23 +4,27 @@
 
 use std::sync::Arc;
 
-use clients::session::Part;
+use clients::session::{Part, Session};
 use commands::keys::populate::{Population, Share};
 use engine::CommandError;
 use proactor::ConnId;
 
+use crate::connections::network::Network;
+use crate::life::gather::gather;
 use crate::message::Message;
-use crate::thread::{Thread, ThreadHost};
+use crate::thread::Thread;
 
-/// Makes all threads create keys. The current client gets its reply when they are done.
-pub(super) fn begin(host: &mut ThreadHost, population: Population) {
+/// Makes all threads create keys. The client gets its reply when they are done.
+pub(super) fn begin(session: &mut Session, net: &mut Network, population: Population) {
     let population = Arc::new(population);
     let share = |asker| {
         let population = population.clone();
         Message::Populate(Box::new(Share::new(population, asker)))
     };
     let asked = population.clone();
-    host.gather(
+    gather(
+        session,
+        net,
         share,
         Box::new(move |_, reply| {
             if asked.lacks_room() {

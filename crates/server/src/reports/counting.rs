@@ -1,5 +1,6 @@
 //! Counts commands, with their clients.
 
+use background::expiry::Round;
 use clients::session::{Session, Wait};
 use engine::{Client, CommandError, Outcome, Table};
 use observe::{Call, Caller};
@@ -22,6 +23,13 @@ impl Reports {
         // For a delegated command, only the client's number is known here.
         let session = current.filter(|session| session.client.id == client.id);
         self.accounting.count(call, outcome, clock, || session.map(caller).unwrap_or_default());
+    }
+
+    /// Counts a round of expiry that began `started` ticks ago.
+    pub(crate) fn note_expiry(&self, round: &Round, started: u64, clock: &Clock) {
+        round.note(self.accounting.stats());
+        let ns = clock.ticks_to_ns(started, clock.ticks());
+        self.accounting.note_event("expire-cycle", ns, clock);
     }
 
     /// Counts the end of a client's wait, and its command.

@@ -5,8 +5,9 @@ use engine::{CommandResult, OwnCall};
 use observe::{Function, Observing};
 use proactor::ConnId;
 
+use crate::life::gather::ask;
 use crate::reports::facts::Asked;
-use crate::thread::ThreadHost;
+use crate::thread::{ThreadHost, running};
 
 pub(crate) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
     let (now_us, was_monitor) = (host.net.driver.clock().now_us(), host.session().monitor);
@@ -21,7 +22,8 @@ pub(crate) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHo
         host.reports.monitors.add(conn);
     }
     if purges {
-        host.ask(&Subject::Purge, Box::new(|_, reply| reply.ok()));
+        let session = running(&mut host.current);
+        ask(session, &mut host.net, &Subject::Purge, Box::new(|_, reply| reply.ok()));
     }
     result
 }

@@ -16,6 +16,7 @@ use resp::{Output, Proto, Reply};
 use scripting::{Function, ScriptHost, ScriptSettings, ScriptThread, Standing, States};
 
 use crate::life::admit::refuses_all_writes;
+use crate::life::gather::gather;
 use crate::message::Message;
 use crate::shared::Shared;
 use crate::thread::{ThreadHost, running};
@@ -50,7 +51,8 @@ pub(crate) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHo
                 reply.error(error.text());
             }
         };
-        host.gather(Message::PassScript, Box::new(finish));
+        let session = running(&mut host.current);
+        gather(session, &mut host.net, Message::PassScript, Box::new(finish));
     }
     result
 }

@@ -14,7 +14,7 @@ use engine::{Command, CommandResult, HostFn, OwnCall, Table};
 use crate::commands::{cluster, migrate, queues};
 use crate::connections::caller;
 use crate::thread::ThreadHost;
-use crate::{reports, scripts, subscribers, users};
+use crate::{replication, reports, scripts, subscribers, users};
 
 /// A call of a command of the server.
 pub(crate) type Ctx<'a, 't> = engine::Ctx<'a, 't, ThreadHost>;
@@ -96,7 +96,7 @@ families! {
     PubSub: pubsub::Function => subscribers::run;
     Queues: jobs::queues::Function => queues::run;
     Observe: observe::Function => reports::run;
-    Replication: HostFn<dyn replication::Door> => on_host!(dyn replication::Door);
+    Replication: ::replication::Function => replication::run;
 }
 
 /// The functions of commands that use more than the data, by the commands' numbers.

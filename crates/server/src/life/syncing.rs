@@ -16,11 +16,10 @@ use clients::session::{Session, SyncWait};
 use config::APPENDONLY;
 use engine::{CommandError, Tx};
 use proactor::ConnId;
-use replication::{Awaited, NO_JOURNAL, QUESTION, Reached};
+use replication::{Awaited, NO_JOURNAL, QUESTION};
 use resp::{Output, Reply};
 
 use crate::life::waits::{OfReplicas, Syncing};
-use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
 /// The first slice for which output of this thread waits until replicas have it.
@@ -32,22 +31,11 @@ pub(crate) fn held_for_replicas(host: &mut ThreadHost) -> Option<u64> {
     host.net.driver.held_for().filter(|held| *held > synced.slice())
 }
 
-/// The progress of the disk, or of the replicas.
-pub(crate) fn reached(shared: &Shared, awaited: &Awaited) -> Reached {
-    let journal = &shared.journal;
-    let end = if awaited.written == 0 { Some(0) } else { journal.backlog.end_of(awaited.written) };
-    let has_journal = shared.settings.is_on(APPENDONLY) || journal.is_on();
-    let count = |end| shared.primary.acknowledged(end, awaited.wish.is_durable) as u64;
-    Reached { is_local: has_journal && journal.kept() >= awaited.kept, replicas: end.map_or(0, count) }
-}
-
 /// Notes that the changes that `tx` has committed belong to the client of this session.
 pub(crate) fn note_written(tx: &mut Tx<'_>, session: Option<&mut Session>) {
-    let written = std::mem::take(&mut tx.written);
-    if written > 0
-        && let Some(session) = session
-    {
-        session.written_slice = written;
+    match session {
+        Some(session) => replication::note_written(tx, &mut session.written_slice),
+        None => tx.written = 0,
     }
 }
 
@@ -131,7 +119,8 @@ fn awaited_by(thread: &mut Thread, conn: ConnId) -> Option<Awaited> {
 fn end_if_met(thread: &mut Thread, conn: ConnId) -> bool {
     // It may wait again, for more.
     let awaited = awaited_by(thread, conn);
-    let is_met = awaited.is_some_and(|awaited| awaited.is_met_by(reached(thread.host.shared, &awaited)));
+    let is_met =
+        awaited.is_some_and(|awaited| awaited.is_met_by(thread.host.shared.role_parts().reached(&awaited)));
     is_met && end_sync(thread, conn, None)
 }
 
@@ -149,7 +138,7 @@ pub(crate) fn end_sync(thread: &mut Thread, conn: ConnId, error: Option<&Command
             reply.error(error.text());
             thread.host.reports.accounting.count_failed_wait(last_command, error);
         }
-        None => wait.awaited.reply(reached(thread.host.shared, &wait.awaited), &mut reply),
+        None => wait.awaited.reply(thread.host.shared.role_parts().reached(&wait.awaited), &mut reply),
     }
     thread.reply_and_go_on(conn, &mut out);
     true

@@ -92,8 +92,7 @@ fn carry_out(host: &mut ThreadHost, tx: &mut Tx, task: OperatorTask) -> Result<(
         }
         OperatorTask::RenameStream => {
             let mut entropy = host.net.driver.entropy().expect("the system has randomness");
-            let history = History::new(random_id(|| entropy.next_u64()));
-            replication::Door::rename_stream(host, history);
+            shared.role_parts().rename_stream(History::new(random_id(|| entropy.next_u64())));
         }
     }
     Ok(())

@@ -18,7 +18,7 @@ use crate::thread::ThreadHost;
 use crate::users::user_lines;
 
 /// Runs a command of operators.
-pub(crate) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+pub(crate) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
     let shared = host.shared;
     let mut controls = Controls {
         server: Server {

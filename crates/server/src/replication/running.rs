@@ -7,7 +7,7 @@ use replication::{Function, ReplicationCaller, random_id};
 use crate::life::syncing::begin_sync;
 use crate::thread::ThreadHost;
 
-pub(crate) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+pub(crate) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
     let session = host.current.as_deref_mut().expect("a command runs for a client");
     let (conn, driver) = (ConnId::from_bits(session.client.connection), &mut host.net.driver);
     let mut caller = ReplicationCaller {

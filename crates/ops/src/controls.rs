@@ -1,4 +1,4 @@
-//! What the commands of this crate work with, and what their thread does for them.
+//! The state that the commands of this crate work with, and the tasks that their thread does for them.
 
 use std::sync::atomic::AtomicBool;
 
@@ -26,9 +26,9 @@ pub struct Server {
     pub shutdown: &'static Shutdown<Client>,
 }
 
-/// What the commands of this crate work with.
+/// The state that the commands of this crate work with.
 pub struct Controls<'h> {
-    /// What the threads share.
+    /// State that all threads share.
     pub server: Server,
     /// Whether the client is on this machine.
     pub is_local: bool,

@@ -29,6 +29,7 @@ use crate::history::{History, ReplicationId};
 use crate::incoming::{Incoming, Unread};
 use crate::link::{self, Event, Link, LinkError, LinkOptions, LinkState, Position};
 use crate::link_settings::LinkSettings;
+use crate::parts::{RoleChange, RoleNews};
 use crate::stage::Around;
 
 /// The delay before it reconnects.
@@ -145,7 +146,7 @@ impl<L> Follower<L> {
 
     /// Does the work that is due. Must be called several times a second and after a change of the role.
     pub fn tick(&mut self, around: &mut dyn Around<L>) {
-        let (following, now_ms) = (around.following(), around.now_ms());
+        let (following, now_ms) = (around.parts().following, around.now_ms());
         handover::step(following, around);
         if self.is_outdated(following) {
             self.version = following.version();
@@ -179,13 +180,13 @@ impl<L> Follower<L> {
     }
 
     fn dial(&mut self, around: &mut dyn Around<L>) {
-        let following = around.following();
+        let following = around.parts().following;
         let Some(address) = following.primary() else { return };
         let resume = match following.resume() {
             Resume::Later => return,
             Resume::Nowhere => None,
             Resume::At(offset) => {
-                let history = around.primary().history();
+                let history = around.parts().primary.history();
                 // If this server made up its id as a primary and wrote nothing under it, no other server knows the id.
                 let is_own = !following.is_synced() && following.failover.state() != FailoverState::Asking;
                 let id = if is_own { history.id_at(offset) } else { history.id };
@@ -213,12 +214,12 @@ impl<L> Follower<L> {
     pub fn connected(&mut self, conn: ConnId, around: &mut dyn Around<L>) {
         let Stance::Dialing { resume } = self.stance else { return };
         let LinkSettings { credentials, port, address, timeout_ms, unloaded_bytes_max, limits } =
-            around.link_settings();
-        let failover = &around.following().failover;
+            LinkSettings::of(around.parts().settings);
+        let failover = &around.parts().following.failover;
         let (hands_over, takes_snapshots) =
             (failover.state() == FailoverState::Asking, failover.takes_snapshots());
         let forces = failover.forces();
-        let mark = (resume.is_some() && !around.following().is_proven()).then(|| around.random_id());
+        let mark = (resume.is_some() && !around.parts().following.is_proven()).then(|| around.random_id());
         let options = LinkOptions {
             mark,
             credentials,
@@ -248,7 +249,7 @@ impl<L> Follower<L> {
             unloaded_bytes_max,
             durable_slice: 0,
         });
-        linked.settle(around.following(), around);
+        linked.settle(around.parts().following, around);
         self.stance = Stance::Linked(linked);
     }
 
@@ -285,8 +286,8 @@ impl<L> Follower<L> {
         let retry_ms = if self.is_hopeless() { HOPELESS_RETRY_MS } else { RETRY_MS };
         self.stance = Stance::Resting { until_ms: now_ms + retry_ms };
         self.applier.break_off();
-        if around.following().is_replica() {
-            around.following().note_down(now_ms);
+        if around.parts().following.is_replica() {
+            around.parts().following.note_down(now_ms);
         }
     }
 
@@ -314,7 +315,7 @@ impl<L> Follower<L> {
             && !bytes.is_empty()
         {
             linked.link.received(bytes, around.now_ms());
-            around.following().note_heard(around.now_ms());
+            around.parts().following.note_heard(around.now_ms());
         }
         self.go_on(around);
     }
@@ -322,7 +323,7 @@ impl<L> Follower<L> {
     /// Handles received bytes, for one turn.
     fn go_on(&mut self, around: &mut dyn Around<L>) {
         let Stance::Linked(linked) = &mut self.stance else { return };
-        let role = (around.following(), self.version);
+        let role = (around.parts().following, self.version);
         let mut turn = Turn { linked, applier: &mut self.applier, role, attempt: self.attempt };
         match turn.run(around) {
             Ok(is_done) => {
@@ -342,7 +343,7 @@ impl<L> Linked<L> {
     /// Reports how far the log is on disk. Before a snapshot is in place, the log on disk belongs to another stream.
     fn note_durable(&mut self, around: &dyn Around<L>) {
         if self.pending.is_none() && self.link.state() == LinkState::Connected {
-            let durable = around.durable();
+            let durable = around.parts().log.durable_end();
             self.durable_slice = durable.map_or(0, |(slice, _)| slice);
             self.link.set_durable(durable.map(|(_, offset)| offset));
         }
@@ -493,15 +494,15 @@ impl<L> Turn<'_, L> {
         let drops_replicas = match pending {
             Pending::Continue(id) => {
                 assert!(self.linked.incoming.is_none(), "a stream that goes on has no snapshot");
-                let History { id: former, .. } = around.primary().history();
+                let History { id: former, .. } = around.parts().primary.history();
                 let Resume::At(offset) = following.resume() else { return None };
                 if former != id {
                     let asked = self.linked.link.asked().map(|asked| (*asked.id.as_bytes(), offset));
-                    around.door().rename_stream(History { id, previous: asked });
+                    around.parts().rename_stream(History { id, previous: asked });
                 }
                 following.note_synced(offset);
                 following.set_stream_db(self.applier.db());
-                around.go_on_copying();
+                around.parts().log.go_on_copying();
                 tracing::info!("Successful partial resynchronization with master.");
                 former != id
             }
@@ -509,7 +510,7 @@ impl<L> Turn<'_, L> {
                 let position = self.linked.position;
                 let (id, offset) =
                     position.map_or((around.random_id(), 0), |at| (*at.id.as_bytes(), at.offset));
-                around.primary().set_history(History::new(id));
+                around.parts().primary.set_history(History::new(id));
                 *self.applier = Applier::new(Some(around.put_in_place(loaded, offset).unwrap_or(0)));
                 following.note_synced(offset);
                 following.divergence.store(0, Ordering::Relaxed);
@@ -521,11 +522,13 @@ impl<L> Turn<'_, L> {
                 true
             }
         };
-        handover::succeed(around.door());
+        handover::succeed(&around.parts());
         around.finish();
         around.leave();
         if drops_replicas {
-            around.drop_replicas();
+            // They connect again and ask where they are.
+            let news = RoleNews::Changed(RoleChange::Promoted, following.version() + 1);
+            around.parts().threads.announce(news);
         }
         None
     }

@@ -135,7 +135,7 @@ impl Thread {
 }
 
 /// Runs a command about the server.
-pub(crate) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+pub(crate) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
     let (shared, now_ms) = (host.shared, host.net.driver.clock().now_ms());
     let mut service = Service {
         carry_out: &mut |store, task| carry_out(host, store, task),

@@ -94,7 +94,7 @@ pub(crate) fn hear_itself(thread: &mut Thread, out: &mut Output) {
 }
 
 /// Runs a command of `pubsub`.
-pub(crate) fn run(function: Function, mut call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+pub(crate) fn run(host: &mut ThreadHost, function: Function, mut call: OwnCall<'_, '_>) -> CommandResult {
     if call.command.entry.is_under(Rule::FollowsMessages) {
         deliver_before_reply(host, &mut call);
     }

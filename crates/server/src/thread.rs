@@ -19,12 +19,11 @@ use std::time::Duration;
 use background::Visits;
 use clients::GivingWay;
 use clients::session::Session;
-use engine::Tx;
+use engine::{OwnFunctions, Tx};
 use proactor::{CloseMode, Driver, Event, sooner};
 use shard::{Hold, ShardId};
 
 use crate::background::Background;
-use crate::commands::own::Functions;
 use crate::connections::balancing::Balancing;
 use crate::connections::network::Network;
 use crate::connections::outputs::Outputs;
@@ -50,7 +49,7 @@ pub(crate) struct Thread {
 pub(crate) struct ThreadHost {
     pub(crate) shared: &'static Shared,
     /// The functions of commands that use more than the data.
-    pub(crate) functions: &'static Functions,
+    pub(crate) functions: &'static OwnFunctions<ThreadHost>,
     /// The client whose command runs.
     pub(crate) current: Option<Box<Session>>,
     pub(crate) net: Network,
@@ -109,7 +108,12 @@ pub(crate) fn running(current: &mut Option<Box<Session>>) -> &mut Session {
 
 impl Thread {
     /// Thread number `id`, driven by `driver`.
-    pub(crate) fn new(id: u16, shared: &'static Shared, mut driver: Driver) -> Thread {
+    pub(crate) fn new(
+        id: u16,
+        shared: &'static Shared,
+        functions: &'static OwnFunctions<ThreadHost>,
+        mut driver: Driver,
+    ) -> Thread {
         let hold = Hold::new(&shared.shards);
         let clock = driver.clock().clone();
         let now = clock.now_ms() as i64;
@@ -119,7 +123,7 @@ impl Thread {
             tx,
             host: ThreadHost {
                 shared,
-                functions: crate::commands::functions(),
+                functions,
                 current: None,
                 net: Network::new(id, driver, &shared.threads, &shared.registry, &shared.observed),
                 outputs: Outputs::default(),

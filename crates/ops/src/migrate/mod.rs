@@ -46,7 +46,7 @@ pub struct Rounds {
 pub struct NextRound {
     /// The server that receives it.
     pub target: Target,
-    /// What returns to the client's thread when it is over.
+    /// The command, which returns to the client's thread when the round is over.
     pub returned: Box<Returned>,
 }
 

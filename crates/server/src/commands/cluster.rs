@@ -6,7 +6,7 @@ use ops::cluster::{ClusterNode, Function};
 
 use crate::thread::ThreadHost;
 
-pub(super) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+pub(super) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
     let shared = host.shared;
     let session = host.session();
     let mut node = shared.settings.is_on(CLUSTER_MODE).then(|| {

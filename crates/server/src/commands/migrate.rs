@@ -7,7 +7,7 @@ use ops::migrate::{Function, NextRound, Returned, Rounds};
 use crate::message::Message;
 use crate::thread::ThreadHost;
 
-pub(super) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+pub(super) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
     let mut rounds = Rounds { earlier: host.session().migration.take(), next: None };
     let result = function(&mut call.on(&mut rounds));
     if let Some(next) = rounds.next {

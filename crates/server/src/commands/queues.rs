@@ -8,7 +8,7 @@ use shard::{Delegated, ShardId};
 use crate::message::Message;
 use crate::thread::ThreadHost;
 
-pub(super) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+pub(super) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
     let (command, args) = (call.command.id, call.args);
     let session = host.current.as_deref_mut().expect("a command runs for a client");
     let (shared, clock, access) = (host.shared, host.net.driver.clock(), &session.access);

@@ -8,7 +8,7 @@ use crate::thread::{ThreadHost, running};
 use crate::version::REDIS_VERSION;
 
 /// Runs a command of `clients`.
-pub(crate) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+pub(crate) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
     let mut caller = host.caller();
     let result = function(&mut call.on(&mut caller));
     if let Some((subject, finish)) = caller.question {

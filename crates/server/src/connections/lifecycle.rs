@@ -170,7 +170,7 @@ impl Thread {
             let conn = ConnId::from_bits(session.client.connection);
             self.host.roles.replicas.remove(conn);
             self.host.shared.primary.leave(session.client.id, self.host.net.now_ms);
-            self.host.shared.judge_quorum(self.host.net.now_ms);
+            self.host.shared.role_parts().judge_quorum(self.host.net.now_ms);
         }
         if session.is_primary {
             note_closed(self, ConnId::from_bits(session.client.connection));

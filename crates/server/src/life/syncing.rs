@@ -18,7 +18,7 @@ use config::APPENDONLY;
 use engine::{CommandError, Tx};
 use proactor::{ConnId, Driver};
 use replication::log::ServerLog;
-use replication::{Awaited, NO_JOURNAL, QUESTION, Reached};
+use replication::{Awaited, NO_JOURNAL, QUESTION};
 use resp::{Output, Reply};
 
 use crate::connections::network::Network;
@@ -35,22 +35,11 @@ pub(crate) fn held_for_replicas(driver: &mut Driver, journal: &ServerLog) -> Opt
     driver.held_for().filter(|held| *held > synced.slice())
 }
 
-/// The progress of the disk, or of the replicas.
-pub(crate) fn reached(shared: &Shared, awaited: &Awaited) -> Reached {
-    let journal = &shared.journal;
-    let end = if awaited.written == 0 { Some(0) } else { journal.backlog.end_of(awaited.written) };
-    let has_journal = shared.settings.is_on(APPENDONLY) || journal.is_on();
-    let count = |end| shared.primary.acknowledged(end, awaited.wish.is_durable) as u64;
-    Reached { is_local: has_journal && journal.kept() >= awaited.kept, replicas: end.map_or(0, count) }
-}
-
 /// Notes that the changes that `tx` has committed belong to the client of this session.
 pub(crate) fn note_written(tx: &mut Tx<'_>, session: Option<&mut Session>) {
-    let written = std::mem::take(&mut tx.written);
-    if written > 0
-        && let Some(session) = session
-    {
-        session.written_slice = written;
+    match session {
+        Some(session) => replication::note_written(tx, &mut session.written_slice),
+        None => tx.written = 0,
     }
 }
 
@@ -134,9 +123,9 @@ fn awaited_by(connections: &mut Connections, conn: ConnId) -> Option<Awaited> {
 }
 
 /// Whether the condition for which a client waits holds.
-fn is_met(connections: &mut Connections, shared: &Shared, conn: ConnId) -> bool {
+fn is_met(connections: &mut Connections, shared: &'static Shared, conn: ConnId) -> bool {
     let awaited = awaited_by(connections, conn);
-    awaited.is_some_and(|awaited| awaited.is_met_by(reached(shared, &awaited)))
+    awaited.is_some_and(|awaited| awaited.is_met_by(shared.role_parts().reached(&awaited)))
 }
 
 /// Ends a client's wait. The reply is the number of replicas that have its writes, or this error. Returns false if it
@@ -153,7 +142,7 @@ pub(crate) fn end_sync(thread: &mut Thread, conn: ConnId, error: Option<&Command
             reply.error(error.text());
             thread.host.reports.accounting.count_failed_wait(last_command, error);
         }
-        None => wait.awaited.reply(reached(thread.host.shared, &wait.awaited), &mut reply),
+        None => wait.awaited.reply(thread.host.shared.role_parts().reached(&wait.awaited), &mut reply),
     }
     thread.reply_and_go_on(conn, &mut out);
     true

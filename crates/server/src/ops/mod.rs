@@ -19,7 +19,7 @@ use crate::thread::{ThreadHost, running};
 use crate::users::user_lines;
 
 /// Runs a command of operators.
-pub(crate) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+pub(crate) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
     let shared = host.shared;
     let mut controls = Controls {
         server: Server {
@@ -97,8 +97,7 @@ fn carry_out(host: &mut ThreadHost, tx: &mut Tx, task: OperatorTask) -> Result<(
         }
         OperatorTask::RenameStream => {
             let mut entropy = host.net.driver.entropy().expect("the system has randomness");
-            let history = History::new(random_id(|| entropy.next_u64()));
-            replication::Door::rename_stream(host, history);
+            shared.role_parts().rename_stream(History::new(random_id(|| entropy.next_u64())));
         }
     }
     Ok(())

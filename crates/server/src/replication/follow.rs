@@ -9,8 +9,8 @@ use observe::Call;
 use persistence::{Role, names};
 use proactor::{BlockingStep, CloseMode, ConnId};
 use replication::{
-    Address, Door, Follower, FollowerAround, Following, Help, Incoming, LinkSettings, Primary, Ran,
-    ReplicationId, RoleChange, Stage, Unread, Vocabulary, incoming,
+    Address, Follower, FollowerAround, Help, Incoming, Parts, Ran, ReplicationId, RoleChange, Stage, Unread,
+    Vocabulary, incoming, random_id,
 };
 use resp::Output;
 use scripting::Demands;
@@ -18,7 +18,6 @@ use shard::ShardId;
 
 use crate::error::Error;
 use crate::message::{LinkNews, Message};
-use crate::shared::Shared;
 use crate::snapshot::{Loaded, Loader};
 use crate::thread::Thread;
 
@@ -120,15 +119,6 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
     }
 }
 
-/// Tells all threads, while all shards are held, that the role has changed, and makes replies wait or not wait, as that
-/// role requires.
-pub(super) fn tell_role(shared: &Shared, change: RoleChange) {
-    shared.journal.note_role(&shared.following, change, &shared.settings);
-    shared.judge_quorum(shared.machine.clock.monotonic_ms());
-    let role = shared.following.version();
-    shared.broadcast(|| Message::Link(Box::new(LinkNews::Role(change, role))));
-}
-
 /// Ends the waits of all clients, and their connections.
 fn unblock_all(thread: &mut Thread) {
     let waiting = thread
@@ -215,16 +205,8 @@ impl Stage for Host<'_> {
 }
 
 impl FollowerAround<Loaded> for Host<'_> {
-    fn following(&self) -> &'static Following {
-        &self.thread.host.shared.following
-    }
-
-    fn primary(&self) -> &'static Primary {
-        &self.thread.host.shared.primary
-    }
-
-    fn door(&mut self) -> &mut dyn Door {
-        &mut self.thread.host
+    fn parts(&self) -> Parts {
+        self.thread.host.shared.role_parts()
     }
 
     fn vocabulary(&self) -> Vocabulary {
@@ -234,10 +216,6 @@ impl FollowerAround<Loaded> for Host<'_> {
 
     fn now_ms(&self) -> u64 {
         self.thread.host.net.now_ms
-    }
-
-    fn link_settings(&self) -> LinkSettings {
-        LinkSettings::of(&self.thread.host.shared.settings)
     }
 
     fn dial(&mut self, address: Address, attempt: u64) {
@@ -274,10 +252,6 @@ impl FollowerAround<Loaded> for Host<'_> {
         Ok(incoming)
     }
 
-    fn durable(&self) -> Option<(u64, u64)> {
-        self.thread.host.shared.journal.durable_end()
-    }
-
     fn enter_all(&mut self) -> bool {
         self.thread.enters_all()
     }
@@ -297,18 +271,9 @@ impl FollowerAround<Loaded> for Host<'_> {
         stream_db
     }
 
-    fn go_on_copying(&mut self) {
-        self.thread.host.shared.journal.go_on_copying();
-    }
-
-    fn drop_replicas(&mut self) {
-        let shared = self.thread.host.shared;
-        let next = shared.following.version() + 1;
-        shared.broadcast(|| Message::Link(Box::new(LinkNews::Role(RoleChange::Promoted, next))));
-    }
-
     fn random_id(&mut self) -> ReplicationId {
-        Door::mark(&mut self.thread.host)
+        let mut entropy = self.thread.host.net.driver.entropy().expect("the system has randomness");
+        random_id(|| entropy.next_u64())
     }
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {

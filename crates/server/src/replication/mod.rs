@@ -3,17 +3,18 @@
 //!
 //! Not here: the stream (`replication/log/`), and the snapshot itself (`snapshot/spool.rs`).
 
-mod door;
 mod follow;
 mod roles;
+mod running;
 
-use config::{REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD, REPL_SYNC_REPLICAS};
+use config::{REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD};
 use engine::Tx;
 use proactor::Driver;
-use replication::{CopyContent, Limits, QUESTION, Standing, Start, random_id};
+use replication::{Announce, CopyContent, Limits, Parts, QUESTION, RoleNews, Standing, Start, random_id};
 
 pub(crate) use follow::{look_after_link, note_closed, serve_link, take_news};
 pub(crate) use roles::Roles;
+pub(crate) use running::run;
 
 use crate::message::{LinkNews, Message};
 use crate::shared::Shared;
@@ -46,23 +47,24 @@ pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
 }
 
 impl Shared {
+    /// What the threads share that concerns the role.
+    pub(crate) fn role_parts(&'static self) -> Parts {
+        Parts {
+            settings: &self.settings,
+            shards: &self.shards,
+            log: &self.journal,
+            primary: &self.primary,
+            acks: &self.acks,
+            quorum: &self.quorum,
+            following: &self.following,
+            threads: self,
+            clock: &self.machine.clock,
+        }
+    }
+
     /// Whether clients may write here, and whether they may read.
     pub(crate) fn standing(&self) -> Standing {
         Standing::of(&self.following, &self.journal.synced, &self.settings)
-    }
-
-    /// Makes commands that write wait on all threads, and stops expiry, from now on; or ends that. All shards are held.
-    pub(crate) fn hold_writes(&self, holds: bool) {
-        self.shards.set_hides_due(holds || self.following.is_replica());
-        self.broadcast(|| Message::Link(Box::new(LinkNews::HoldWrites(holds))));
-    }
-
-    /// Determines whether enough replicas follow for commands that write, and for how many of them replies wait.
-    pub(crate) fn judge_quorum(&self, now_ms: u64) {
-        let synced = &self.journal.synced;
-        self.journal.wait_for_replicas(self.settings.number(REPL_SYNC_REPLICAS) as u64);
-        synced.update(&self.settings, &self.primary, &self.journal.backlog);
-        self.quorum.judge(&self.settings, &self.primary, (&self.following, synced), now_ms);
     }
 
     /// Call this with all shards entered, before recording begins again: the stream lacks the changes since it ended.
@@ -70,6 +72,20 @@ impl Shared {
         if !self.journal.is_recording() {
             let mut entropy = driver.entropy().expect("the system has randomness");
             self.primary.break_history(random_id(|| entropy.next_u64()));
+        }
+    }
+}
+
+impl Announce for Shared {
+    fn announce(&self, news: RoleNews) {
+        match news {
+            RoleNews::HoldsWrites(holds) => {
+                self.broadcast(|| Message::Link(Box::new(LinkNews::HoldWrites(holds))));
+            }
+            RoleNews::Changed(change, version) => {
+                self.broadcast(|| Message::Link(Box::new(LinkNews::Role(change, version))));
+            }
+            RoleNews::Acknowledged => self.threads[0].send(Message::Wake),
         }
     }
 }
@@ -92,7 +108,7 @@ fn begin_sync(tx: &mut Tx<'_>, driver: &mut Driver, shared: &'static Shared, con
 pub(crate) fn look_after_replicas(thread: &mut Thread) {
     let (shared, now_ms) = (thread.host.shared, thread.host.net.now_ms);
     let settings = &shared.settings;
-    shared.judge_quorum(now_ms);
+    shared.role_parts().judge_quorum(now_ms);
     if shared.journal.synced.ends_loss() {
         shared.broadcast(|| Message::Link(Box::new(LinkNews::EndLoss)));
     }

@@ -9,7 +9,7 @@ use crate::life::gather::ask;
 use crate::reports::facts::Asked;
 use crate::thread::{ThreadHost, running};
 
-pub(crate) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+pub(crate) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
     let (now_us, was_monitor) = (host.net.driver.clock().now_us(), host.session().monitor);
     let facts = Asked { shared: host.shared, now_us, monotonic_ms: host.net.now_ms };
     let mut observing = Observing { facts: &facts, now_us, is_monitor: was_monitor, purges: false };

@@ -22,7 +22,7 @@ use crate::shared::Shared;
 use crate::thread::{ThreadHost, running};
 
 /// Runs a command of `scripting`.
-pub(crate) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+pub(crate) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
     let (shared, command) = (host.shared, call.command.id);
     let settings = &shared.settings;
     let mut thread = ScriptThread {

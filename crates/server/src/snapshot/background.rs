@@ -197,7 +197,7 @@ impl Thread {
         }
         if !shared.following.is_replica() && has_data {
             shared.journal.doubt_all();
-            shared.judge_quorum(self.host.net.now_ms);
+            shared.role_parts().judge_quorum(self.host.net.now_ms);
         }
         self.tx.finish(&mut self.host);
         self.leave_all();

@@ -24,7 +24,7 @@ use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
 /// Runs ACL.
-pub(crate) fn run(function: Function, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
+pub(crate) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
     let (shared, settings) = (host.shared, &host.shared.settings);
     let path = settings.text(ACLFILE);
     let user = host.current.as_deref().expect("a command runs for a client").access.user();

@@ -162,7 +162,7 @@ impl Thread {
         self.host.net.driver.turn(wait, &mut self.reported)?;
         self.host.net.events.extend(self.reported.drain(..));
         self.host.background.is_busy = !self.host.net.events.is_empty();
-        self.tick();
+        tick(&mut self.tx, &mut self.host.net, self.host.shared);
         let (began, now_ms) = (self.host.net.read_ticks, self.host.net.now_ms);
         self.host.outputs.delivery.check_news(now_ms, &mut self.host.net);
         // Messages come before input. So a client that knows of an event finds it done, and is told of it before the
@@ -214,7 +214,14 @@ impl Thread {
                 }
                 Event::Data { conn } if self.host.net.has_to_wait(conn) => {}
                 Event::Data { conn } => self.serve(conn),
-                Event::Closed { conn, error } => self.hang_up(conn, error),
+                Event::Closed { conn, error: Some(_) } => self.close(conn, CloseMode::Now),
+                Event::Closed { conn, error: None } => {
+                    // A client that only closed its sending side still gets the replies to what it sent.
+                    if let Some(session) = self.host.net.connections.session(conn) {
+                        session.has_hung_up = true;
+                    }
+                    self.settle(conn);
+                }
                 Event::Detached { conn } => {
                     self.host.net.mailroom.send(self.host.net.id, Message::Depart(conn))
                 }
@@ -264,20 +271,20 @@ impl Thread {
         [until_due, of_jobs, of_replicas, of_acks].into_iter().fold(timeout, sooner)
     }
 
-    /// Reads the clock and the settings. Later commands run at this time and with these settings.
-    pub(crate) fn tick(&mut self) {
-        self.host.shared.data_config.refresh(&mut self.tx.config);
-        self.tx.holds_replies = self.host.shared.journal.holds_replies();
-        read_clock(&mut self.tx, &mut self.host.net);
-        self.host.shared.journal.progress.look(self.host.net.now_ms);
-    }
-
     /// Handles its messages.
     pub(crate) fn take_mail(&mut self) {
         while let Some(message) = self.host.net.mailroom.pop() {
             self.receive(message);
         }
     }
+}
+
+/// Reads the clock and the settings. Later commands run at this time and with these settings.
+fn tick(tx: &mut Tx<'_>, net: &mut Network, shared: &'static Shared) {
+    shared.data_config.refresh(&mut tx.config);
+    tx.holds_replies = shared.journal.holds_replies();
+    read_clock(tx, net);
+    shared.journal.progress.look(net.now_ms);
 }
 
 fn read_clock(tx: &mut Tx<'_>, net: &mut Network) {

@@ -26,7 +26,7 @@ use self::room::{leaves_room_to_primary, memory_bytes_max};
 use self::work::chance;
 use crate::connections::balancing;
 use crate::life::admit::refuses_all_writes;
-use crate::replication::{begin_sync_if_due, look_after_link, look_after_replicas};
+use crate::replication::{begin_sync_if_due, look_after_replicas, on_link};
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
@@ -88,8 +88,8 @@ impl Thread {
             self.host.background.jobs.append(told);
             self.post_all();
         }
-        if is_first {
-            look_after_link(self, due.is_round);
+        if is_first && self.host.roles.is_link_due(self.host.shared, now_ms, due.is_round) {
+            on_link(self, None, |link, host| link.tick(host));
         }
         let bytes_max = memory_bytes_max(self.host.shared, due.is_round && is_first);
         let is_due = self.host.background.eviction.is_due(bytes_max, due.is_round);
@@ -125,7 +125,7 @@ impl Thread {
             let shared = self.host.shared;
             forget_departed(&shared.directory, &shared.shards, self);
             if is_second {
-                look_after_replicas(self);
+                look_after_replicas(self, shared, now_ms);
             }
             let (accounting, clock) = (&self.host.reports.accounting, self.host.net.driver.clock());
             self.host

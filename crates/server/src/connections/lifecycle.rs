@@ -14,7 +14,7 @@ use shard::Subscriber;
 
 use crate::connections::network::Network;
 use crate::life::delegated::forgetting;
-use crate::replication::note_closed;
+use crate::replication::on_link;
 use crate::shared::Shared;
 use crate::thread::Thread;
 
@@ -173,7 +173,8 @@ impl Thread {
             self.host.shared.role_parts().judge_quorum(self.host.net.now_ms);
         }
         if session.is_primary {
-            note_closed(self, ConnId::from_bits(session.client.connection));
+            let conn = ConnId::from_bits(session.client.connection);
+            on_link(self, None, |link, host| link.closed(conn, host));
         }
         self.host.reports.monitors.remove(ConnId::from_bits(session.client.connection));
         end_tracking(session, &self.host.shared.directory, self.host.net.id);

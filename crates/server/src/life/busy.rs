@@ -19,6 +19,7 @@ use crate::mailroom::Mailroom;
 use crate::message::Message;
 use crate::shared::Shared;
 use crate::thread::{ThreadHost, running};
+use crate::users::refusal_of;
 
 impl ThreadHost {
     /// Serves the other clients of this thread while its script runs. Work that cannot be done now is done after the
@@ -146,7 +147,10 @@ impl ThreadHost {
             Err(error) => return self.turn_away_malformed(args, &error, out),
         };
         if let Err(lack) = self.permit(command, args) {
-            return self.turn_away_for(lack, command, out);
+            if let Some(error) = refusal_of(lack, self.session(), command) {
+                self.turn_away(Some(command), &error, out);
+            }
+            return;
         }
         // The command is not queued after MULTI either, which then ends in EXECABORT, as in Redis.
         if !command.has(Flag::AllowBusy) {

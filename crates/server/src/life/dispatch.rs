@@ -25,6 +25,7 @@ use resp::{Output, Reply};
 use scripting::States;
 use shard::{Delegated, PATIENCE_AFTER, ShardId};
 
+use crate::connections::network::Network;
 use crate::life::admit::{Admission, refusal_of_replica, suppress_reply};
 use crate::life::executing::note_seen;
 use crate::life::giving_way::pass_kept_on;
@@ -37,6 +38,7 @@ use crate::reports::Reports;
 use crate::shared::Shared;
 use crate::subscribers::hear_itself;
 use crate::thread::{Thread, ThreadHost, begin, finish, running};
+use crate::users::refusal_of;
 
 /// Commands of a pipeline that run under one baton before other threads get it.
 const RUN_MAX: u32 = 32;
@@ -76,6 +78,24 @@ pub(crate) fn runs_elsewhere(shared: &Shared, me: u16, command: &Command, id: Sh
         }
 }
 
+/// Sends a command of a client to the home thread of its shard.
+fn hop(
+    session: &mut Session,
+    net: &mut Network,
+    shared: &Shared,
+    command: &Command,
+    args: &[&[u8]],
+    id: ShardId,
+) {
+    let looks_first =
+        shared.entry_mode == EntryMode::Home && !shared.singlehop_blocking && command.has(Flag::Blocking);
+    let work = if looks_first { Work::Look(command.id) } else { Work::Run(command.id) };
+    let node = Delegated::new(task_of(session, work, id, args));
+    session.state.go_away();
+    net.stats.count_entry(EntryType::Hop, 1);
+    net.mailroom.send(shared.shards.home(id), Message::Hop(node));
+}
+
 /// Creates a task of a client.
 pub(crate) fn task_of(session: &Session, work: Work, shard: ShardId, args: &[&[u8]]) -> Task {
     let client = Client { may_be_gone: true, ..session.client };
@@ -96,7 +116,10 @@ impl Thread {
         if self.host.session().access.needs_check(users)
             && let Err(lack) = self.host.permit(command, args)
         {
-            return self.host.turn_away_for(lack, command, out);
+            if let Some(error) = refusal_of(lack, self.host.session(), command) {
+                self.host.turn_away(Some(command), &error, out);
+            }
+            return;
         }
         if self.lacks_room(command, args) && !self.host.shared.snapshots.progress.is_loading() {
             return self.host.turn_away(Some(command), &CommandError::OUT_OF_MEMORY, out);
@@ -233,7 +256,9 @@ impl Thread {
         let travels = mode.may_travel() && (mode != Mode::Heavy || !self.host.session().access.is_limited());
         let home = shared.shards.home(id);
         if travels && runs_elsewhere(shared, self.host.net.id, command, id) {
-            return self.hop(command, args, id);
+            self.leave_all();
+            let ThreadHost { current, net, .. } = &mut self.host;
+            return hop(running(current), net, shared, command, args, id);
         }
         if self.run_length >= RUN_MAX || !self.tx.hold.focus(id) {
             self.leave_all();
@@ -271,18 +296,6 @@ impl Thread {
             let entry_type = if home == self.host.net.id { EntryType::Inline } else { EntryType::Quick };
             self.host.reports.accounting.stats().count_entry(entry_type, 1);
         }
-    }
-
-    fn hop(&mut self, command: &'static Command, args: &[&[u8]], id: ShardId) {
-        self.leave_all();
-        let looks_first = self.host.shared.entry_mode == EntryMode::Home
-            && !self.host.shared.singlehop_blocking
-            && command.has(Flag::Blocking);
-        let work = if looks_first { Work::Look(command.id) } else { Work::Run(command.id) };
-        let node = Delegated::new(task_of(self.host.session(), work, id, args));
-        self.host.session().state.go_away();
-        self.host.reports.accounting.stats().count_entry(EntryType::Hop, 1);
-        self.host.net.mailroom.send(self.host.shared.shards.home(id), Message::Hop(node));
     }
 
     fn execute_wide(

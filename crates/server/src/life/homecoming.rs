@@ -1,7 +1,6 @@
 //! Handles what arrives at a thread: replies of commands that ran on other threads, ended waits, messages.
 
-use std::io::ErrorKind;
-
+use clients::Connections;
 use clients::session::{Answer, Gathering, Part, ReplyMode, Retry, Session};
 use engine::{Needs, Outcome, Post, Task, Tx, Work};
 use ops::migrate::Returned;
@@ -14,11 +13,12 @@ use crate::connections::network::Network;
 use crate::connections::outputs::Outputs;
 use crate::life::admit::{refusal_of_replica, suppress_reply};
 use crate::life::executing::{go_on_executing, note_seen, run_unheard};
-use crate::life::wait::begin_wait;
+use crate::life::wait::{begin_wait, putting_back};
 use crate::life::waits::Syncing;
 use crate::message::{Message, News};
 use crate::replication::take_news;
 use crate::shared::Shared;
+use crate::snapshot::install;
 use crate::subscribers::hear_itself;
 use crate::thread::{Thread, ThreadHost, running};
 
@@ -75,12 +75,22 @@ impl Thread {
             Message::Answer(answer) => self.take_answer(answer),
             Message::Populate(share) => self.populate(share),
             Message::UsersChanged => self.follow_users(),
-            Message::Migrated(returned) => self.take_returned(*returned),
+            Message::Migrated(returned) => {
+                if let Some((conn, retry)) = next_round(&mut self.host.net.connections, *returned) {
+                    self.retry(conn, retry);
+                }
+            }
             Message::Snapshot => {
                 let (shared, id) = (self.host.shared, self.host.net.id);
                 self.host.background.look_at_snapshot(shared, id);
             }
-            Message::Loaded(loaded) => self.install(loaded),
+            Message::Loaded(loaded) => {
+                let (shared, now_ms) = (self.host.shared, self.host.net.now_ms);
+                match install(self, shared, now_ms, loaded) {
+                    Some(loaded) => self.host.net.mailroom.put_off(Message::Loaded(loaded)),
+                    None => self.post_all(),
+                }
+            }
             Message::Link(news) => take_news(self, *news),
             Message::OwnHeap => heap::own(),
             Message::ComeBy => self.host.shared.shutdown.hear(self.host.net.id),
@@ -94,7 +104,9 @@ impl Thread {
         let conn = ConnId::from_bits(task.client.connection);
         if self.host.net.connections.session(conn).is_none() {
             // The client has hung up: popped values go back, and a wait that it began ends.
-            self.put_back_unclaimed(task.client, task.restore);
+            if let Some(node) = putting_back(self.host.shared, task.client, task.restore) {
+                self.send_task(node);
+            }
             if let Outcome::Blocked(blocked) = task.outcome {
                 // The waiter may have been served already at one of its keys. That value comes in a message of its own.
                 let _is_unserved = blocked.waiter.claim.end();
@@ -119,7 +131,11 @@ impl Thread {
                     .mailroom
                     .send(self.host.shared.shards.home(task.shard), Message::Hop(Delegated::new(task)));
             }
-            Work::Notify => self.try_again(conn),
+            Work::Notify => {
+                if let Some(retry) = take_retry(&mut self.host.net.connections, conn) {
+                    self.retry(conn, retry);
+                }
+            }
             Work::Forget(_) | Work::Restore(_) | Work::HandOver(_) => {}
         }
     }
@@ -152,26 +168,8 @@ impl Thread {
         }
     }
 
-    /// Tries a command again: its shard is free, or the next slice of a snapshot is done.
-    pub(crate) fn try_again(&mut self, conn: ConnId) {
-        let Some(session) = self.host.net.connections.session(conn) else { return };
-        if let Some(retry) = session.state.take_retry() {
-            self.retry(conn, retry);
-        }
-    }
-
-    /// Continues a client's `MIGRATE`: the sent values have arrived or failed.
-    fn take_returned(&mut self, returned: Returned) {
-        let conn = ConnId::from_bits(returned.client.connection);
-        let Some(session) = self.host.net.connections.session(conn) else { return };
-        let Returned { command, args, migration, .. } = returned;
-        session.migration = Some(Box::new(migration));
-        session.state.come_home();
-        self.retry(conn, Retry { command, args, needs: Needs::Nothing, tries: 0 });
-    }
-
     /// Runs a command again that could not get its shards.
-    fn retry(&mut self, conn: ConnId, retry: Retry) {
+    pub(crate) fn retry(&mut self, conn: ConnId, retry: Retry) {
         // The time that it waited does not count as its own.
         self.host.reports.accounting.begin_lap(self.host.net.driver.clock());
         self.with_session(conn, |thread, out| {
@@ -308,18 +306,6 @@ impl Thread {
         }
     }
 
-    /// Handles a peer that will send nothing more, or (`error`) is gone.
-    pub(crate) fn hang_up(&mut self, conn: ConnId, error: Option<ErrorKind>) {
-        if error.is_some() {
-            return self.close(conn, CloseMode::Now);
-        }
-        // A client that only closed its sending side still gets the replies to what it sent.
-        if let Some(session) = self.host.net.connections.session(conn) {
-            session.has_hung_up = true;
-        }
-        self.settle(conn);
-    }
-
     /// Closes a connection, and ends its waits, watches and subscriptions.
     pub(crate) fn close(&mut self, conn: ConnId, mode: CloseMode) {
         self.host.net.driver.close(conn, mode);
@@ -339,6 +325,21 @@ impl Thread {
         }
         self.end_session(&mut session);
     }
+}
+
+/// A command to be tried again: its shard is free, or the next slice of a snapshot is done.
+pub(crate) fn take_retry(connections: &mut Connections, conn: ConnId) -> Option<Retry> {
+    connections.session(conn)?.state.take_retry()
+}
+
+/// A client's `MIGRATE`, to be continued: the sent values have arrived or failed.
+fn next_round(connections: &mut Connections, returned: Returned) -> Option<(ConnId, Retry)> {
+    let Returned { client, command, args, migration, .. } = returned;
+    let conn = ConnId::from_bits(client.connection);
+    let session = connections.session(conn)?;
+    session.migration = Some(Box::new(migration));
+    session.state.come_home();
+    Some((conn, Retry { command, args, needs: Needs::Nothing, tries: 0 }))
 }
 
 /// Sends the messages of completed transactions without waking threads.

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use crate::connections::bounds::{close_mode_of_input, has_had_its_turn, read_on};
 use crate::life::dispatch::{runs_elsewhere, runs_plainly};
 use crate::life::waits::Waits;
-use crate::replication::serve_link;
+use crate::replication::on_link;
 use crate::reports::Reports;
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost, running};
@@ -109,8 +109,7 @@ impl Thread {
         let Some(mut io) = self.host.net.driver.take_io(conn) else {
             return self.host.net.connections.put_back(conn, parser, session);
         };
-        let was_paused = std::mem::take(&mut session.is_reading_paused);
-        let is_replica = session.follows();
+        let (was_paused, is_replica) = (std::mem::take(&mut session.is_reading_paused), session.follows());
         self.host.current = Some(session);
         let (clock, ticks_max) = (self.host.net.driver.clock(), self.host.balancing.serving_ticks_max);
         self.host.reports.accounting.begin_serving(clock, ticks_max);
@@ -121,7 +120,10 @@ impl Thread {
         let consumed = match &mut *parser {
             Parser::Redis(parser) => self.serve_input(parser, input, output, conn),
             Parser::Memcached(parser) => self.serve_memcached(parser, input, output, conn),
-            Parser::Primary => serve_link(self, input, output),
+            Parser::Primary => {
+                on_link(self, Some(output), |link, host| link.received(input, host));
+                input.len()
+            }
         };
         self.leave_all();
         self.host.shared.journal.hold(&mut self.tx, mark, &mut io.output);

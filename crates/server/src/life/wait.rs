@@ -21,6 +21,7 @@ use shard::{Delegated, Ready, ShardId, Subscriber, Waiter};
 use crate::connections::network::Network;
 use crate::life::syncing::end_sync;
 use crate::message::Message;
+use crate::shared::Shared;
 use crate::thread::Thread;
 
 /// Makes a client wait.
@@ -35,6 +36,21 @@ pub(crate) fn begin_wait(session: &mut Session, net: &mut Network, blocked: Box<
     if let Some(deadline_ms) = deadline_ms {
         net.timers.set(&mut session.alarm, conn, deadline_ms, net.now_ms);
     }
+}
+
+/// A task that puts a popped value back where it was, because its client is gone.
+pub(crate) fn putting_back(
+    shared: &Shared,
+    client: Client,
+    restore: Option<Restore>,
+) -> Option<Box<Delegated<Task>>> {
+    let Restore { db, args } = restore?;
+    let slices = args.slices();
+    let command = shared.table.declared(slices[0]).expect("a restoring command is a plain one");
+    let id = shared.shards.placement().shard(slices[1]);
+    drop(slices);
+    let client = Client { db, deny_blocking: true, ..client };
+    Some(Delegated::new(Task::new(Work::Restore(command.id), id, client, args)))
 }
 
 impl Thread {
@@ -56,7 +72,10 @@ impl Thread {
         };
         let session = found.and_then(|conn| Some((conn, self.host.net.connections.session(conn)?)));
         let Some((conn, session)) = session else {
-            return self.put_back_unclaimed(waiter.wait.client, parcel.restore);
+            if let Some(node) = putting_back(self.host.shared, waiter.wait.client, parcel.restore) {
+                self.send_task(node);
+            }
+            return;
         };
         if session.state.is_away() {
             // It was served before the message that it waits came home.
@@ -64,7 +83,10 @@ impl Thread {
             return self.host.net.mailroom.put_off(Message::Post(served));
         }
         if let Some(error) = self.wait_error(conn) {
-            self.put_back_unclaimed(waiter.wait.client, parcel.restore.take());
+            let restore = parcel.restore.take();
+            if let Some(node) = putting_back(self.host.shared, waiter.wait.client, restore) {
+                self.send_task(node);
+            }
             parcel.reply.clear();
             Reply::new(&mut parcel.reply, waiter.wait.client.proto).error(error.text());
             self.host.reports.count_failed_wait(&mut self.host.net, conn, &error);
@@ -77,17 +99,6 @@ impl Thread {
         self.end_wait(conn, wait);
         self.reply_and_go_on(conn, &mut parcel.reply);
         self.tx.parcels.put_back(parcel);
-    }
-
-    /// Puts a popped value back where it was, because its client is gone.
-    pub(crate) fn put_back_unclaimed(&mut self, client: Client, restore: Option<Restore>) {
-        let Some(Restore { db, args }) = restore else { return };
-        let slices = args.slices();
-        let command = self.host.shared.table.declared(slices[0]).expect("a restoring command is a plain one");
-        let id = self.host.shared.shards.placement().shard(slices[1]);
-        drop(slices);
-        let client = Client { db, deny_blocking: true, ..client };
-        self.send_task(Delegated::new(Task::new(Work::Restore(command.id), id, client, args)));
     }
 
     /// Ends the waits that are due.

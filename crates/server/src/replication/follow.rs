@@ -34,7 +34,7 @@ static WORDS: LazyLock<(Table, Vec<Role>)> = LazyLock::new(|| {
 });
 
 /// The thread, as the follower needs it.
-struct Host<'a> {
+pub(crate) struct Host<'a> {
     thread: &'a mut Thread,
     /// The output to the primary, while the link is served.
     out: Option<&'a mut Output>,
@@ -44,8 +44,8 @@ struct Host<'a> {
     client: Option<Client>,
 }
 
-/// Does something with the follower.
-fn with(
+/// Does something with the link to the primary. `out`: the output to the primary, while the link is served.
+pub(crate) fn on_link(
     thread: &mut Thread,
     out: Option<&mut Output>,
     act: impl FnOnce(&mut Follower<Loaded>, &mut Host<'_>),
@@ -55,42 +55,17 @@ fn with(
     thread.host.roles.follower = follower;
 }
 
-/// Looks after the link: in each turn of the first thread, whether the role has changed; in each round (`is_round`),
-/// what is due.
-pub(crate) fn look_after_link(thread: &mut Thread, is_round: bool) {
-    let (shared, now_ms) = (thread.host.shared, thread.host.net.now_ms);
-    let durable = shared.journal.progress.durable();
-    if !is_round && !thread.host.roles.follower.is_due(&shared.following, durable, now_ms) {
-        return;
-    }
-    // The offset at which the stream continues is known once the own data has been loaded.
-    if !shared.snapshots.progress.is_loading() || shared.journal.awaits_first_base() {
-        with(thread, None, |follower, host| follower.tick(host));
-    }
-}
-
-/// Handles what the primary has sent, all of which is consumed.
-pub(crate) fn serve_link(thread: &mut Thread, input: &[u8], out: &mut Output) -> usize {
-    with(thread, Some(out), |follower, host| follower.received(input, host));
-    input.len()
-}
-
-/// The connection was closed; it may be the primary's.
-pub(crate) fn note_closed(thread: &mut Thread, conn: ConnId) {
-    with(thread, None, |follower, host| follower.closed(conn, host));
-}
-
 /// Handles news.
 pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
     match news {
         LinkNews::Dialed(attempt, _) if !thread.host.roles.follower.awaits(attempt) => {}
         LinkNews::Dialed(_, Ok(socket)) => {
             let conn = thread.host.net.adopt_primary(thread.host.shared, socket);
-            with(thread, None, |follower, host| follower.connected(conn, host));
+            on_link(thread, None, |follower, host| follower.connected(conn, host));
         }
-        LinkNews::Dialed(_, Err(why)) => with(thread, None, |follower, host| follower.give_up(&why, host)),
+        LinkNews::Dialed(_, Err(why)) => on_link(thread, None, |follower, host| follower.give_up(&why, host)),
         LinkNews::Read(attempt, read) => {
-            with(thread, None, |follower, host| follower.snapshot_read(attempt, read, host));
+            on_link(thread, None, |follower, host| follower.snapshot_read(attempt, read, host));
         }
         LinkNews::Help(help) => {
             let (following, client) = (&thread.host.shared.following, Some(help.client()));

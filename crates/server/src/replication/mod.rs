@@ -7,14 +7,17 @@ mod follow;
 mod roles;
 mod running;
 
+use background::Visits;
 use config::{REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD};
 use engine::Tx;
 use proactor::Driver;
 use replication::{Announce, CopyContent, Limits, Parts, QUESTION, RoleNews, Standing, Start, random_id};
 
-pub(crate) use follow::{look_after_link, note_closed, serve_link, take_news};
+pub(crate) use follow::{on_link, take_news};
 pub(crate) use roles::Roles;
 pub(crate) use running::run;
+
+use shard::ShardId;
 
 use crate::message::{LinkNews, Message};
 use crate::shared::Shared;
@@ -105,8 +108,7 @@ fn begin_sync(tx: &mut Tx<'_>, driver: &mut Driver, shared: &'static Shared, con
 }
 
 /// Does the first thread's work for replicas, once a second.
-pub(crate) fn look_after_replicas(thread: &mut Thread) {
-    let (shared, now_ms) = (thread.host.shared, thread.host.net.now_ms);
+pub(crate) fn look_after_replicas(visits: &mut impl Visits, shared: &'static Shared, now_ms: u64) {
     let settings = &shared.settings;
     shared.role_parts().judge_quorum(now_ms);
     if shared.journal.synced.ends_loss() {
@@ -119,19 +121,18 @@ pub(crate) fn look_after_replicas(thread: &mut Thread) {
     }
     let ttl_ms = settings.number(REPL_BACKLOG_TTL) as u64 * 1000;
     if ttl_ms > 0 && shared.primary.is_deserted(now_ms, ttl_ms) {
-        if thread.enters_all() {
+        let all: Vec<ShardId> = shared.shards.ids().collect();
+        visits.visit_all(&all, true, |_| {
             tracing::info!("no replica has connected for repl-backlog-ttl: the backlog is freed");
             shared.journal.end_stream();
-        }
-        return thread.leave_all();
+        });
+        return;
     }
     if shared.journal.synced.is_in_doubt() && shared.primary.is_followed() {
         // A replica cannot acknowledge an empty stream, so send something.
-        thread.tx.tell_replicas(&QUESTION);
-        thread.leave_all();
+        visits.visit_all(&[], false, |tx| tx.tell_replicas(&QUESTION));
     }
     if (now_ms / 1000).is_multiple_of(settings.number(REPL_PING_REPLICA_PERIOD) as u64) {
-        thread.tx.tell_replicas(&[b"PING"]);
-        thread.leave_all();
+        visits.visit_all(&[], false, |tx| tx.tell_replicas(&[b"PING"]));
     }
 }

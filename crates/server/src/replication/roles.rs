@@ -54,6 +54,14 @@ impl Roles {
         ended.into_iter().map(log).collect()
     }
 
+    /// Whether the link has work: in each turn, whether the role has changed; in each round (`is_round`), what is due.
+    pub(crate) fn is_link_due(&self, shared: &Shared, now_ms: u64, is_round: bool) -> bool {
+        let durable = shared.journal.progress.durable();
+        let is_due = is_round || self.follower.is_due(&shared.following, durable, now_ms);
+        // The offset at which the stream continues is known once the own data has been loaded.
+        is_due && (!shared.snapshots.progress.is_loading() || shared.journal.awaits_first_base())
+    }
+
     /// The replicas that connected before version `role` of the server's role.
     pub(crate) fn outdated(&self, connections: &mut Connections, role: u64) -> Vec<ConnId> {
         let mut conns: Vec<ConnId> = self.replicas.conns().into_iter().collect();

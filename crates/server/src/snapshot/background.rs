@@ -12,6 +12,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use background::Visits;
 use background::snapshot::{Share, continue_cuts};
 use clients::session::{Retry, Session};
 use config::{SAVE, SNAPSHOT_CRON};
@@ -25,6 +26,7 @@ use shard::ShardId;
 
 use super::Loaded;
 use crate::background::Background;
+use crate::life::homecoming::take_retry;
 use crate::message::Message;
 use crate::shared::Shared;
 use crate::thread::Thread;
@@ -101,7 +103,9 @@ impl Thread {
             return;
         }
         for conn in self.host.background.snapshot.take_held_back() {
-            self.try_again(conn);
+            if let Some(retry) = take_retry(&mut self.host.net.connections, conn) {
+                self.retry(conn, retry);
+            }
         }
         let mut has_time = self.host.background.snapshot.slice();
         for _ in 0..self.host.background.snapshot.shard_count() {
@@ -171,44 +175,52 @@ impl Thread {
         }
         self.leave_all();
     }
+}
 
-    /// Puts the data loaded at the start in place. All commands are served afterwards.
-    pub(crate) fn install(&mut self, mut loaded: Box<Loaded>) {
-        let shared = self.host.shared;
-        if !self.enters_all() {
-            self.host.net.mailroom.put_off(Message::Loaded(loaded));
-            return;
-        }
-        let (installed, is_imported) = (loaded.installed.take(), loaded.is_imported);
-        let journal = loaded.journal.take();
+/// Puts the data loaded at the start in place. All commands are served afterwards. Returns them if some shards stay
+/// taken.
+pub(crate) fn install(
+    visits: &mut impl Visits,
+    shared: &'static Shared,
+    now_ms: u64,
+    mut loaded: Box<Loaded>,
+) -> Option<Box<Loaded>> {
+    let all: Vec<ShardId> = shared.shards.ids().collect();
+    let installed = loaded.installed.take();
+    let mut loaded = Some(loaded);
+    visits.visit_all(&all, true, |tx| {
+        let mut loaded = loaded.take().expect("it is put in place once");
+        let (is_imported, journal) = (loaded.is_imported, loaded.journal.take());
         let is_replica = shared.following.is_replica() && !journal.as_ref().is_some_and(Begun::is_open);
         if let Some((stream, db)) = loaded.stream(shared.settings.databases()).filter(|_| is_replica) {
             shared.following.go_on_behind(&shared.primary, stream, Some(db));
             shared.journal.begin_copy(stream.1);
         }
         let has_data = loaded.has_data();
-        loaded.put_in_place(&mut self.tx, &shared.scripts, &shared.snapshots);
+        loaded.put_in_place(tx, &shared.scripts, &shared.snapshots);
         if let Some(begun) = journal {
             shared.journal.start(begun);
         } else if is_imported {
             // The sooner this is in a snapshot, the better.
-            self.tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);
+            tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);
             shared.snapshots.is_scheduled.store(true, Ordering::Relaxed);
         }
         if !shared.following.is_replica() && has_data {
             shared.journal.doubt_all();
-            shared.role_parts().judge_quorum(self.host.net.now_ms);
+            shared.role_parts().judge_quorum(now_ms);
         }
-        self.tx.finish(&mut self.host);
-        self.leave_all();
-        self.post_all();
-        if !shared.is_simulated() {
-            shared.broadcast(|| Message::OwnHeap);
-        }
-        if !shared.journal.awaits_first_base() {
-            shared.snapshots.progress.end();
-        }
-        // If the server ends, the receiver is gone.
-        let _ = installed.map(|installed| installed.send(()));
+    });
+    if let Some(mut loaded) = loaded {
+        loaded.installed = installed;
+        return Some(loaded);
     }
+    if !shared.is_simulated() {
+        shared.broadcast(|| Message::OwnHeap);
+    }
+    if !shared.journal.awaits_first_base() {
+        shared.snapshots.progress.end();
+    }
+    // If the server ends, the receiver is gone.
+    let _ = installed.map(|installed| installed.send(()));
+    None
 }

@@ -11,5 +11,6 @@ mod loaded;
 mod save;
 mod spool;
 
+pub(crate) use background::install;
 pub(crate) use load::{Loader, loading_progress};
 pub(crate) use loaded::Loaded;

@@ -13,6 +13,8 @@
 mod departure;
 mod permission;
 
+pub(crate) use permission::refusal_of;
+
 use acl::{Function, Grammar, Storage, UserAdministration, UserLine, Users};
 use config::{ACL_PUBSUB_DEFAULT, ACLFILE, Settings};
 use engine::{CommandResult, OwnCall, Table};

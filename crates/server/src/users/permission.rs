@@ -5,7 +5,6 @@ use std::sync::Arc;
 use acl::{Context, Denial, Lack, Latest};
 use clients::session::Session;
 use engine::{Command, CommandError, Route};
-use resp::Output;
 use shard::Scope;
 
 use crate::thread::ThreadHost;
@@ -25,17 +24,6 @@ impl ThreadHost {
             self.session().last_command = before;
         }
         permitted
-    }
-
-    /// Refuses a command because of what the current client lacks. A client whose user is gone gets no answer.
-    #[cold]
-    pub(crate) fn turn_away_for(&mut self, lack: Lack, command: &Command, out: &mut Output) {
-        let error = match lack {
-            Lack::Authentication => CommandError::NO_AUTH,
-            Lack::Permission(denied) => denied.refusal(self.session().access.user(), command),
-            Lack::User => return,
-        };
-        self.turn_away(Some(command), &error, out);
     }
 
     /// Whether the current client may run a command that it sent, or that comes from elsewhere. A denial is logged.
@@ -66,6 +54,16 @@ impl ThreadHost {
             session.client.reads_all_keys = session.access.may_read_all(command, args);
         }
         Ok(())
+    }
+}
+
+/// The error for a client that lacks something for a command. `None`: its user is gone, and it gets no answer.
+#[cold]
+pub(crate) fn refusal_of(lack: Lack, session: &Session, command: &Command) -> Option<CommandError> {
+    match lack {
+        Lack::Authentication => Some(CommandError::NO_AUTH),
+        Lack::Permission(denied) => Some(denied.refusal(session.access.user(), command)),
+        Lack::User => None,
     }
 }
 

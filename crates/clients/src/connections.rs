@@ -27,6 +27,7 @@ impl Connections {
         debug_assert!(old.is_none(), "the driver gives a slot out again only when its connection was closed");
     }
 
+    #[inline]
     fn slot_mut(&mut self, id: ConnId) -> Option<&mut Slot> {
         self.slots.get_mut(id.slot())?.as_mut().filter(|slot| slot.id == id)
     }
@@ -46,6 +47,7 @@ impl Connections {
     }
 
     /// The session of a connection that is not being served.
+    #[inline]
     pub fn session(&mut self, id: ConnId) -> Option<&mut Session> {
         self.slot_mut(id)?.occupant.as_mut().map(|(_, session)| &mut **session)
     }

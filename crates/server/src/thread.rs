@@ -220,7 +220,10 @@ impl Thread {
                     if let Some(session) = self.host.net.connections.session(conn) {
                         session.has_hung_up = true;
                     }
-                    self.settle(conn);
+                    let ThreadHost { outputs, net, shared, .. } = &mut self.host;
+                    if let Some(mode) = outputs.settle(net, shared, conn) {
+                        self.close(conn, mode);
+                    }
                 }
                 Event::Detached { conn } => {
                     self.host.net.mailroom.send(self.host.net.id, Message::Depart(conn))

@@ -42,6 +42,25 @@ impl Outputs {
         true
     }
 
+    /// Must be called after each serving of a client, and after each reply from elsewhere. Returns how its connection is
+    /// closed, if it is.
+    #[inline]
+    pub(crate) fn settle(&mut self, net: &mut Network, shared: &Shared, conn: ConnId) -> Option<CloseMode> {
+        let session = net.connections.session(conn)?;
+        let reads = session.state.is_between_commands();
+        if session.has_hung_up {
+            let is_over = reads && !net.unserved.contains(&conn);
+            if is_over || session.state.is_waiting() {
+                return Some(CloseMode::AfterFlush);
+            }
+        }
+        if !reads && !session.is_reading_paused {
+            session.is_reading_paused = true;
+            net.driver.pause_reading(conn);
+        }
+        self.exceeds(net, shared, conn).then_some(CloseMode::Now)
+    }
+
     /// Whether the output of a client exceeds its limit, so that it is disconnected.
     #[inline]
     fn exceeds(&mut self, net: &mut Network, shared: &Shared, conn: ConnId) -> bool {
@@ -136,25 +155,6 @@ impl Outputs {
 }
 
 impl Thread {
-    /// Must be called after each serving of a client, and after each reply from elsewhere.
-    pub(crate) fn settle(&mut self, conn: ConnId) {
-        let Some(session) = self.host.net.connections.session(conn) else { return };
-        let reads = session.state.is_between_commands();
-        if session.has_hung_up {
-            let is_over = reads && !self.host.net.unserved.contains(&conn);
-            if is_over || session.state.is_waiting() {
-                return self.close(conn, CloseMode::AfterFlush);
-            }
-        }
-        if !reads && !session.is_reading_paused {
-            session.is_reading_paused = true;
-            self.host.net.driver.pause_reading(conn);
-        }
-        if self.host.outputs.exceeds(&mut self.host.net, self.host.shared, conn) {
-            self.close(conn, CloseMode::Now);
-        }
-    }
-
     /// Continues with clients that have read their replies. Disconnects those that do not read.
     pub(crate) fn look_at_unread(&mut self) {
         let enough_bytes = self.host.shared.settings.unread_bytes_max() / 2;
@@ -193,6 +193,7 @@ pub(crate) fn read_on(
 }
 
 /// How a client is disconnected whose request is too long, if it is.
+#[inline]
 pub(crate) fn close_mode_of_input(settings: &Settings, input_bytes: usize) -> Option<CloseMode> {
     let is_too_long = input_bytes > settings.query_bytes_max();
     if is_too_long {

@@ -2,8 +2,11 @@
 //! bound.
 
 use clients::Watchlist;
+use observe::Monitors;
 
 use crate::connections::delivery::Delivery;
+use crate::connections::network::Network;
+use crate::message::Message;
 
 /// See the head of this file.
 #[derive(Default)]
@@ -12,4 +15,20 @@ pub(crate) struct Outputs {
     pub(crate) delivery: Delivery,
     /// Clients that exceed a bound.
     pub(crate) watchlist: Watchlist,
+}
+
+impl Outputs {
+    /// Delivers a message for clients.
+    ///
+    /// # Panics
+    ///
+    /// If the message is for something else.
+    pub(crate) fn hear(&mut self, message: Message, monitors: &Monitors, net: &mut Network) {
+        match message {
+            Message::Deliver(published) => self.delivery.deliver(&published, net),
+            Message::News(news, _memory) => self.delivery.tell(news, net),
+            Message::Monitor(line) => self.delivery.show(&line, monitors, net),
+            _ => unreachable!("the caller looks at it"),
+        }
+    }
 }

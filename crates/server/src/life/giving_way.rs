@@ -240,13 +240,7 @@ fn take(host: &mut ThreadHost, message: Message) -> Option<Message> {
         }
         Message::Done(node, published) => return come_home(node, published, &mut host.net),
         Message::Deliver(_) | Message::News(..) | Message::Monitor(_) if !hears(host) => {
-            let (delivery, monitors) = (&mut host.outputs.delivery, &host.reports.monitors);
-            match message {
-                Message::Deliver(published) => delivery.deliver(&published, &mut host.net),
-                Message::News(news, _) => delivery.tell(news, &mut host.net),
-                Message::Monitor(line) => delivery.show(&line, monitors, &mut host.net),
-                _ => unreachable!("looked at above"),
-            }
+            host.outputs.hear(message, &host.reports.monitors, &mut host.net);
         }
         Message::Spare(_) | Message::Wake => {}
         message => return Some(message),

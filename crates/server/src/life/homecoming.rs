@@ -1,7 +1,7 @@
 //! Handles what arrives at a thread: replies of commands that ran on other threads, ended waits, messages.
 
 use clients::Connections;
-use clients::session::{Answer, Gathering, Part, ReplyMode, Retry, Session};
+use clients::session::{Answer, Executing, Gathering, Part, ReplyMode, Retry, Session};
 use engine::{Needs, Outcome, Post, Task, Tx, Work};
 use ops::migrate::Returned;
 use proactor::{CloseMode, ConnId};
@@ -26,7 +26,8 @@ use crate::thread::{Thread, ThreadHost, running};
 const POSTS_KEPT_MAX: usize = 256;
 
 impl Thread {
-    /// Handles one message.
+    /// Handles one message. Out of line, because most turns have none.
+    #[inline(never)]
     pub(crate) fn receive(&mut self, message: Message) {
         match message {
             Message::Adopt(socket, entrance) => {
@@ -59,20 +60,18 @@ impl Thread {
             }
             Message::Post(_) => unreachable!("messages travel as deliveries"),
             Message::Deliver(_) | Message::News(..) | Message::Monitor(_) => {
-                let (delivery, monitors) = (&mut self.host.outputs.delivery, &self.host.reports.monitors);
-                match message {
-                    Message::Deliver(published) => delivery.deliver(&published, &mut self.host.net),
-                    Message::News(news, _memory) => delivery.tell(news, &mut self.host.net),
-                    Message::Monitor(line) => delivery.show(&line, monitors, &mut self.host.net),
-                    _ => unreachable!("looked at above"),
-                }
+                self.host.outputs.hear(message, &self.host.reports.monitors, &mut self.host.net);
                 while let Some(conn) = self.host.outputs.pop_exceeding(&mut self.host.net, self.host.shared) {
                     self.close(conn, CloseMode::Now);
                 }
             }
             Message::Ask(question) => self.answer(question),
             Message::PassScript(asker) => self.host.net.mailroom.answer(asker, Part::Count(0)),
-            Message::Answer(answer) => self.take_answer(answer),
+            Message::Answer(answer) => match take_answer(&mut self.host.net.connections, answer) {
+                Some((conn, Some(executing), reply)) => go_on_executing(self, conn, executing, reply),
+                Some((conn, None, mut reply)) => self.reply_and_go_on(conn, &mut reply),
+                None => {}
+            },
             Message::Populate(share) => self.populate(share),
             Message::UsersChanged => self.follow_users(),
             Message::Migrated(returned) => {
@@ -258,30 +257,20 @@ impl Thread {
         {
             output.append(&mut out);
         }
-        if let Some(mode) = close_mode {
-            return self.close(conn, mode);
+        let ThreadHost { outputs, net, shared, .. } = &mut self.host;
+        if let Some(mode) = close_mode.or_else(|| outputs.settle(net, shared, conn)) {
+            self.close(conn, mode);
         }
-        self.settle(conn);
     }
 
     /// Sends the messages of completed transactions.
+    #[inline]
     pub(crate) fn post_all(&mut self) {
         let ThreadHost { net, outputs, background, shared, .. } = &mut self.host;
-        send_posts(&mut self.tx, net, outputs, background, shared);
-        self.host.net.mailroom.wake_sleepers();
-    }
-
-    pub(crate) fn take_answer(&mut self, answer: Answer) {
-        let conn = ConnId::from_bits(answer.asker.connection);
-        let Some(session) = self.host.net.connections.session(conn) else { return };
-        let proto = answer.asker.proto;
-        let Some(Gathering { parts, finish, then, .. }) = session.state.take_answer(answer) else { return };
-        let mut out = Output::new();
-        finish(parts, &mut Reply::new(&mut out, proto));
-        match then {
-            Some(executing) => go_on_executing(self, conn, executing, out),
-            None => self.reply_and_go_on(conn, &mut out),
+        if !self.tx.posts.is_empty() {
+            send_posts(&mut self.tx, net, outputs, background, shared);
         }
+        net.mailroom.wake_sleepers();
     }
 
     /// Runs the commands that a pause postponed.
@@ -325,6 +314,19 @@ impl Thread {
         }
         self.end_session(&mut session);
     }
+}
+
+/// Adds an answer to those that a client waits for. Returns the reply when it has all, and the EXEC that goes on then.
+fn take_answer(
+    connections: &mut Connections,
+    answer: Answer,
+) -> Option<(ConnId, Option<Box<Executing>>, Output)> {
+    let (conn, proto) = (ConnId::from_bits(answer.asker.connection), answer.asker.proto);
+    let session = connections.session(conn)?;
+    let Gathering { parts, finish, then, .. } = session.state.take_answer(answer)?;
+    let mut reply = Output::new();
+    finish(parts, &mut Reply::new(&mut reply, proto));
+    Some((conn, then, reply))
 }
 
 /// A command to be tried again: its shard is free, or the next slice of a snapshot is done.

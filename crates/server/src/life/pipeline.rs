@@ -145,10 +145,9 @@ impl Thread {
         self.host.net.driver.put_io(conn, io);
         read_on(&mut self.host.net.driver, conn, &mut session, (was_paused, input_bytes));
         self.host.net.connections.put_back(conn, parser, session);
-        if let Some(mode) = close_mode {
+        let ThreadHost { outputs, net, .. } = &mut self.host;
+        if let Some(mode) = close_mode.or_else(|| outputs.settle(net, shared, conn)) {
             self.close(conn, mode);
-        } else {
-            self.settle(conn);
         }
         self.post_all();
         if self.host.balancing.workload.may_be_slow(took) {

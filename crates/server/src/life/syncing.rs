@@ -23,8 +23,9 @@ use resp::{Output, Reply};
 
 use crate::connections::network::Network;
 use crate::life::waits::{OfReplicas, Syncing};
+use crate::reports::Reports;
 use crate::shared::Shared;
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadHost};
 
 /// The first slice for which output of this thread waits until replicas have it.
 pub(crate) fn held_for_replicas(driver: &mut Driver, journal: &ServerLog) -> Option<u64> {
@@ -80,14 +81,19 @@ pub(crate) fn end_syncs(thread: &mut Thread) {
         while let Some(conn) = thread.host.waits.syncing.pop(u64::MAX) {
             if awaited_by(&mut thread.host.net.connections, conn).is_some_and(|awaited| awaited.wish.is_local)
             {
-                end_sync(thread, conn, Some(&NO_JOURNAL));
+                let ThreadHost { net, reports, .. } = &mut thread.host;
+                let error = Some(&NO_JOURNAL);
+                if let Some(mut reply) = end_sync(&mut net.connections, reports, shared, conn, error) {
+                    thread.reply_and_go_on(conn, &mut reply);
+                }
             }
         }
     }
     let durable = shared.journal.kept();
     while let Some(conn) = thread.host.waits.syncing.pop(durable) {
-        if is_met(&mut thread.host.net.connections, shared, conn) {
-            end_sync(thread, conn, None);
+        let ThreadHost { net, reports, .. } = &mut thread.host;
+        if let Some(mut reply) = end_if_met(&mut net.connections, reports, shared, conn) {
+            thread.reply_and_go_on(conn, &mut reply);
         }
     }
     // The order matters: news that come meanwhile are checked again.
@@ -95,11 +101,12 @@ pub(crate) fn end_syncs(thread: &mut Thread) {
     if std::mem::replace(&mut thread.host.waits.syncing.looked_at, news) != news {
         for one in std::mem::take(&mut thread.host.waits.syncing.of_replicas) {
             // It may wait again, for more.
-            if is_met(&mut thread.host.net.connections, shared, one.conn) && end_sync(thread, one.conn, None)
-            {
+            let ThreadHost { net, reports, .. } = &mut thread.host;
+            if let Some(mut reply) = end_if_met(&mut net.connections, reports, shared, one.conn) {
+                thread.reply_and_go_on(one.conn, &mut reply);
                 continue;
             }
-            let awaited = awaited_by(&mut thread.host.net.connections, one.conn);
+            let awaited = awaited_by(&mut net.connections, one.conn);
             let Some(awaited) = awaited.filter(|awaited| awaited.wish.replicas > 0) else { continue };
             let is_closed = shared.journal.backlog.end_of(awaited.written).is_some();
             let syncing = &mut thread.host.waits.syncing;
@@ -122,28 +129,38 @@ fn awaited_by(connections: &mut Connections, conn: ConnId) -> Option<Awaited> {
     Some(connections.session(conn)?.state.sync_wait()?.awaited)
 }
 
-/// Whether the condition for which a client waits holds.
-fn is_met(connections: &mut Connections, shared: &'static Shared, conn: ConnId) -> bool {
-    let awaited = awaited_by(connections, conn);
-    awaited.is_some_and(|awaited| awaited.is_met_by(shared.role_parts().reached(&awaited)))
+/// Ends a client's wait if its condition holds. Returns its reply.
+fn end_if_met(
+    connections: &mut Connections,
+    reports: &Reports,
+    shared: &'static Shared,
+    conn: ConnId,
+) -> Option<Output> {
+    let awaited = awaited_by(connections, conn)?;
+    let is_met = awaited.is_met_by(shared.role_parts().reached(&awaited));
+    if is_met { end_sync(connections, reports, shared, conn, None) } else { None }
 }
 
-/// Ends a client's wait. The reply is the number of replicas that have its writes, or this error. Returns false if it
-/// does not wait.
-pub(crate) fn end_sync(thread: &mut Thread, conn: ConnId, error: Option<&CommandError>) -> bool {
-    let Some(session) = thread.host.net.connections.session(conn) else { return false };
-    let Some(wait) = session.state.take_sync_wait() else { return false };
-    let (client, last_command) = (session.client, session.last_command);
-    Syncing::note_end(wait, thread.host.reports.accounting.stats());
+/// Ends a client's wait. Returns its reply: the number of replicas that have its writes, or this error. `None`: it does
+/// not wait.
+pub(crate) fn end_sync(
+    connections: &mut Connections,
+    reports: &Reports,
+    shared: &'static Shared,
+    conn: ConnId,
+    error: Option<&CommandError>,
+) -> Option<Output> {
+    let session = connections.session(conn)?;
+    let wait = session.state.take_sync_wait()?;
+    Syncing::note_end(wait, reports.accounting.stats());
     let mut out = Output::new();
-    let mut reply = Reply::new(&mut out, client.proto);
+    let mut reply = Reply::new(&mut out, session.client.proto);
     match error {
         Some(error) => {
             reply.error(error.text());
-            thread.host.reports.accounting.count_failed_wait(last_command, error);
+            reports.accounting.count_failed_wait(session.last_command, error);
         }
-        None => wait.awaited.reply(thread.host.shared.role_parts().reached(&wait.awaited), &mut reply),
+        None => wait.awaited.reply(shared.role_parts().reached(&wait.awaited), &mut reply),
     }
-    thread.reply_and_go_on(conn, &mut out);
-    true
+    Some(out)
 }

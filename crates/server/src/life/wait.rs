@@ -22,7 +22,7 @@ use crate::connections::network::Network;
 use crate::life::syncing::end_sync;
 use crate::message::Message;
 use crate::shared::Shared;
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadHost};
 
 /// Makes a client wait.
 pub(crate) fn begin_wait(session: &mut Session, net: &mut Network, blocked: Box<Blocked>) {
@@ -134,7 +134,12 @@ impl Thread {
     pub(crate) fn time_out(&mut self, conn: ConnId, error: Option<&CommandError>) -> bool {
         let Some(session) = self.host.net.connections.session(conn) else { return false };
         if session.state.sync_wait().is_some() {
-            return end_sync(self, conn, error);
+            let ThreadHost { net, reports, shared, .. } = &mut self.host;
+            let Some(mut reply) = end_sync(&mut net.connections, reports, shared, conn, error) else {
+                return false;
+            };
+            self.reply_and_go_on(conn, &mut reply);
+            return true;
         }
         let Some(wait) = session.state.wait() else { return false };
         if !wait.blocked.waiter.claim.end() {

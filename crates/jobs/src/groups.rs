@@ -24,12 +24,13 @@ use crate::queues::{GROUPED, popping_end};
 use ds::hash::Hash;
 use ds::list::End;
 use ds::zset::ZSet;
-use engine::{Change, Class, CommandError, Gate, Limit, Store, got_room, peek_into, take_from};
+use engine::{Change, Class, CommandError, Gate, Store, got_room, peek_into, take_from};
 use keyspace::List;
 use keyspace::queue::{GROUPS, GROUPS_FULL, TURN};
 
 use crate::job::{Jobs, wrong_type};
 use crate::leasing::{Leasing, Next};
+use crate::limits::Limit;
 
 /// The most groups that one command moves because the limit has changed.
 const MOVED_MAX: usize = 1000;

@@ -131,6 +131,9 @@ impl Visits for Thread {
         if !self.tx.hold.try_enter(id) {
             return None;
         }
+        // The turn may have begun long ago.
+        let ticks = self.host.driver.clock().ticks();
+        keep_time(self, ticks);
         let result = work(&mut self.tx);
         self.tx.finish(&mut self.host);
         self.leave_all();

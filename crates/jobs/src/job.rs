@@ -380,6 +380,7 @@ impl<'q> Jobs<'q> {
             record.payload_hash = None;
             // A client may have written any number.
             record.attempts = record.attempts.saturating_add(1);
+            assert!(record.attempts > 0, "a worker is told which attempt it makes");
             record.worker = lease.worker.to_vec();
             let active_count = self.set_due(store, self.names.active(), id, lease.until_ms)?;
             let mut limits = store.config().hash;

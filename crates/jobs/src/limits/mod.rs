@@ -60,6 +60,7 @@ pub(crate) struct Rate {
 impl Rate {
     /// The time until which a take counts that happens now: a window after the end of its part.
     fn until_ms(self, now_ms: i64) -> i64 {
+        assert!(self.per_ms > 0, "a window has a length");
         let part_ms = (self.per_ms / PARTS).max(1);
         now_ms - now_ms.rem_euclid(part_ms) + part_ms - 1 + self.per_ms
     }
@@ -224,6 +225,7 @@ impl Keys {
                 _ => {}
             }
         }
+        assert!(shifted.is_sorted_by_key(|(_, until_ms)| until_ms), "takes stay in their order");
         store.delete(&self.rate);
         for (span, until_ms) in shifted {
             self.put(store, span.text().as_bytes(), until_ms)?;
@@ -390,6 +392,7 @@ fn took(store: &mut Store, queue: &[u8], count: u64) -> Result<(), CommandError>
         });
         span.first = same.first;
     }
+    assert!(span.first <= span.last, "takes are numbered upward");
     keys.put(store, span.text().as_bytes(), until_ms)?;
     keys.tell_when_open(store, queue, rate)?;
     Ok(())

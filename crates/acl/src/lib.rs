@@ -11,7 +11,7 @@
 //!   wrong passwords ──▶ throttle.rs: how many from one address are looked at
 //! ```
 //!
-//! The commands (`commands/`) work on these. [`Door`] is what they need from the thread that runs them. The ACL file is
+//! The commands (`commands/`) work on these. [`UserAdministration`] is what they work with. The ACL file is
 //! on a disk that is passed in (`storage.rs`).
 //!
 //! [`Users`] are created from a [`Grammar`] (the table of commands, and what new users may do) and changed by rules and
@@ -29,12 +29,12 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod administration;
 mod check;
 mod commands;
 mod declare;
 mod denial_log;
 mod describe;
-mod door;
 mod file;
 mod password;
 mod rule_error;
@@ -46,11 +46,11 @@ mod user;
 mod users;
 
 pub use access::{Access, Lack, TOO_MANY_PASSWORDS, WRONG_PASSWORD};
+pub use administration::UserAdministration;
 pub use check::{Denied, Reason};
 pub use commands::{ENTRIES, Entry, Function};
 pub use declare::{BadUser, UserLine};
 pub use denial_log::{Context, Denial, DenialLog, LogEntry};
-pub use door::{Door, UserSettings};
 pub use file::parse_file;
 pub use password::PasswordHash;
 pub use rule_error::RuleError;

@@ -1,11 +1,9 @@
 //! The commands on a thread that has nothing but users and a disk.
 
-use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
-use acl::{Door, Entry, Function, Grammar, User, UserSettings, Users};
-use engine::{Client, Command, CommandResult, Host, Local, OwnCall, Run, Table};
+use acl::{Entry, Grammar, Storage, UserAdministration, Users};
+use engine::{Client, CommandResult, Host, Local, OwnCall, Table, function_of};
 use proactor::{Disk, SimDisk};
 use resp::{Output, Proto};
 
@@ -19,50 +17,25 @@ struct Thread {
     change_count: usize,
 }
 
-impl Door for Thread {
-    fn users(&self) -> &Users {
-        &self.users
-    }
-
-    fn user(&mut self) -> &User {
-        unreachable!("no test asks who the client is")
-    }
-
-    fn settings(&self) -> UserSettings {
-        UserSettings { all_channels: false, file: Arc::from(if self.has_file { ACL_FILE } else { "" }) }
-    }
-
-    fn disk(&self) -> &Disk {
-        &self.disk
-    }
-
-    fn now_ms(&mut self) -> u64 {
-        0
-    }
-
-    fn draw_secret(&mut self, into: &mut [u8]) -> io::Result<()> {
-        into.fill(0xab);
-        Ok(())
-    }
-
-    fn users_changed(&mut self) {
-        self.change_count += 1;
-    }
-}
-
 impl Host for Thread {
     fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult {
-        function(call.command)(&mut call.on::<dyn Door>(self))
-    }
-}
-
-/// The function that runs a subcommand of ACL.
-fn function(command: &Command) -> Function {
-    let name = command.full_name.trim_start_matches("acl|");
-    let entry = acl::ENTRIES[0].subcommands.iter().find(|entry| entry.name == name);
-    match entry.expect("only these are run").run {
-        Run::Function(function) => function,
-        Run::Container => unreachable!("a subcommand has none of its own"),
+        let Thread { users, disk, has_file, change_count } = self;
+        let access = users.access();
+        let mut administration = UserAdministration {
+            users,
+            user: access.user(),
+            grammar: Grammar { table: call.store.tx.table, all_channels: false },
+            storage: has_file.then_some(Storage { disk, path: ACL_FILE }),
+            now_ms: 0,
+            draw_secret: &mut |into| {
+                into.fill(0xab);
+                Ok(())
+            },
+            has_changed: false,
+        };
+        let result = function_of(acl::ENTRIES, call.command)(&mut call.on(&mut administration));
+        *change_count += usize::from(administration.has_changed);
+        result
     }
 }
 

@@ -1,10 +1,10 @@
 //! Background work of threads: expiry, eviction, defragmentation, compressing hashes and lists, freeing large
-//! values, and when each of them is due.
+//! values, shares of a snapshot, and when each of them is due.
 //!
 //! Each kind of work owns its state, and is given the clock, settings and counters that it needs. It enters
 //! shards through [`Visits`], by trying, so it never waits and can be tested on a store without a server.
 //!
-//! Not here: the order of the work in a thread (`server`), and snapshots, which have their own slices.
+//! Not here: the order of the work in a thread (`server`).
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,7 @@ pub mod expiry;
 pub mod garbage;
 pub mod hashes;
 pub mod lists;
+pub mod snapshot;
 pub mod timers;
 
 /// How upkeep enters shards: by trying, and holding no other.

@@ -17,13 +17,13 @@ use crate::task::{BlockOn, Blocked, Restore, Task, Ticket, Wait};
 /// The function of a command that needs nothing from its thread. All data commands have such a function.
 pub type CommandFn = fn(&mut Ctx) -> CommandResult;
 
-/// The function of a command that also gets its thread, or a trait object for it, as an `H`.
+/// The function of a command that also gets its thread, or what it needs of it, as an `H`.
 pub type HostFn<H> = fn(&mut Ctx<'_, '_, H>) -> CommandResult;
 
 /// A command: its documentation, its contract and its function, which is a [`CommandFn`] by default.
 pub type Entry<F = CommandFn> = entry::Entry<F>;
 
-/// A call of a command. A command of the server gets its thread as an `H`.
+/// A call of a command. A command of the server gets its thread, or what it needs of it, as an `H`.
 pub struct Ctx<'a, 't, H: ?Sized = dyn Host + 'a> {
     /// The command that runs.
     pub command: &'t Command,

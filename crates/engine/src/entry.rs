@@ -264,6 +264,8 @@ pub enum Rule {
     AsksThreads,
     /// Is refused, like write commands, while snapshots cannot be saved.
     TellsOfFailedSaves,
+    /// Messages that have arrived for the client are delivered before its reply, outside MULTI.
+    FollowsMessages,
     /// Turns replies on or off, starting with the next command.
     SetsReplyMode,
     /// Argument 1 is the database of the commands that follow.
@@ -288,8 +290,8 @@ impl Acl {
 /// A command: its documentation, its contract and its function.
 ///
 /// `F` is the type of its function. Data commands have a [`CommandFn`](crate::CommandFn). Commands of the
-/// server get their [`Host`](crate::Host), or a trait object for it, by type: `Entry<HostFn<MyHost>>`,
-/// `Entry<HostFn<dyn Door>>`. [`Entry::of_host`] converts them for a [`Table`](crate::Table).
+/// server get their [`Host`](crate::Host), or what they need of it, by type: `Entry<HostFn<MyHost>>`.
+/// [`Entry::of_host`] converts them for a [`Table`](crate::Table).
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<F: 'static> {
     /// Its name in lower case; a subcommand's name does not include the container's.

@@ -25,6 +25,7 @@ mod list_end;
 mod local;
 #[doc(hidden)]
 pub mod mutant;
+mod own;
 mod pace;
 mod parse;
 mod route;
@@ -48,7 +49,8 @@ pub use key_spec::{Begin, Find, KeyFlag, KeyRef, KeySpec, UP_TO_WORD};
 pub use key_use::{KeyUse, Keys};
 pub use keyspace::Class;
 pub use list_end::{end_word, pop_command, pop_event, push_command, push_event};
-pub use local::{Local, OwnedEffect};
+pub use local::{Local, OwnedEffect, function_of};
+pub use own::OwnFunctions;
 pub use pace::Pace;
 pub use parse::{
     keyword_is, parse_count, parse_cursor, parse_f64, parse_i64, parse_timeout_in_ms,

@@ -8,11 +8,11 @@ use shard::{Hold, Placement, ShardId};
 
 use crate::Shards;
 use crate::ctx::{Entry, Host, Rates};
-use crate::entry::Route;
+use crate::entry::{Route, Run};
 use crate::error::CommandError;
 use crate::route::Needs;
 use crate::store::Store;
-use crate::table::{CommandId, Table};
+use crate::table::{Command, CommandId, Table};
 use crate::task::{Client, Outcome, Post};
 use crate::tx::Tx;
 
@@ -175,6 +175,27 @@ impl Local {
             }
         }
         Ok(())
+    }
+}
+
+/// The function of `command`, which is one of `entries` or of their subcommands: a host of a test runs its component's
+/// commands with it.
+///
+/// # Panics
+/// If it is none of these.
+pub fn function_of<F: Copy>(entries: &[crate::entry::Entry<F>], command: &Command) -> F {
+    let (name, sub) = command
+        .full_name
+        .split_once('|')
+        .map_or((&*command.full_name, None), |(name, sub)| (name, Some(sub)));
+    let named = |entries: &[crate::entry::Entry<F>], name: &str| {
+        entries.iter().copied().find(|entry| entry.name == name)
+    };
+    let entry =
+        named(entries, name).and_then(|entry| sub.map_or(Some(entry), |sub| named(entry.subcommands, sub)));
+    match entry.expect("the command is one of these").run {
+        Run::Function(function) => function,
+        Run::Container => unreachable!("the table does not run containers"),
     }
 }
 

@@ -19,7 +19,7 @@ mod items;
 mod later_flush;
 mod service;
 
-use engine::{CommandResult, HostFn, Store};
+use engine::{CommandResult, Store};
 use keyspace::UnixMs;
 use resp::memcached::Verb;
 
@@ -28,31 +28,38 @@ pub use crate::items::entry as item_entry;
 pub use crate::later_flush::LaterFlush;
 pub use crate::service::{StatsFigures, StatsSettings};
 
-/// The thread that runs a command about the server.
-pub trait Door {
-    /// Ends the client's connection after its replies are sent.
-    fn close_after_replies(&mut self);
-    /// Sets `maxmemory`; false if the value is refused.
-    fn set_memory_bytes_max(&mut self, store: &mut Store, bytes: u64) -> bool;
-    /// Empties the selected database now (`None`), with all shards entered, or plans to empty database 0. In both cases
-    /// a flush planned before is cancelled.
-    fn flush(&mut self, store: &mut Store, at: Option<UnixMs>);
-    /// Resets all statistics, if the client may do that.
-    fn reset_figures(&mut self) -> CommandResult;
-    /// How often commands with this verb were called.
-    fn calls(&self, verb: Verb) -> u64;
-    /// The other figures of `stats`.
-    fn figures(&mut self) -> StatsFigures;
-    /// The figures of `stats settings`.
-    fn limits(&self) -> StatsSettings;
+/// What the commands about the server work with.
+pub struct Service<'h> {
+    /// Does something for the client.
+    pub carry_out: &'h mut dyn FnMut(&mut Store, ServiceTask) -> CommandResult,
+    /// Collects the figures of `stats`.
+    pub figures: &'h dyn Fn() -> StatsFigures,
+    /// Collects the figures of `stats settings`.
+    pub limits: &'h dyn Fn() -> StatsSettings,
 }
 
-/// The declaration of a command about the server.
-pub type Entry = engine::Entry<HostFn<dyn Door>>;
-/// A call of one.
-type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
-/// The function that runs a command of this crate.
-type Run = engine::Run<HostFn<dyn Door>>;
+/// Something that the thread does for a command about the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ServiceTask {
+    /// End the client's connection after its replies are sent.
+    Close,
+    /// Set `maxmemory` to this number of bytes, unless the value is refused.
+    LimitMemory(u64),
+    /// Empty the selected database now (`None`), with all shards entered, or plan to empty database 0. In both cases a
+    /// flush planned before is cancelled.
+    Flush(Option<UnixMs>),
+    /// Reset all statistics, if the client may do that.
+    ResetFigures,
+}
+
+/// A call of a command about the server.
+type Ctx<'a, 't, 'h> = engine::Ctx<'a, 't, Service<'h>>;
+/// The function of one.
+pub type Function = fn(&mut Ctx<'_, '_, '_>) -> CommandResult;
+/// The declaration of one.
+pub type Entry = engine::Entry<Function>;
+/// The way one runs.
+type Run = engine::Run<Function>;
 
 /// The entry of a verb about the server. Verbs about items have an [`item_entry`] instead.
 pub fn service_entry(verb: Verb) -> Option<&'static Entry> {

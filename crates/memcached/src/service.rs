@@ -7,7 +7,7 @@ use keyspace::UnixMs;
 use resp::memcached::number::{parse_i32, parse_u32};
 use resp::memcached::{Verb, has_noreply};
 
-use crate::{Ctx, Entry, Run};
+use crate::{Ctx, Entry, Run, ServiceTask};
 
 /// The version of memcached whose protocol this is, for clients that ask.
 const MEMCACHED_VERSION: &str = "1.6.18";
@@ -51,8 +51,7 @@ fn version(ctx: &mut Ctx) -> CommandResult {
 const QUIT: Entry = Entry { name: "quit", mode: Mode::Session, run: Run::Function(quit), ..PLAIN };
 
 fn quit(ctx: &mut Ctx) -> CommandResult {
-    ctx.host.close_after_replies();
-    Ok(())
+    (ctx.host.carry_out)(&mut ctx.store, ServiceTask::Close)
 }
 
 const VERBOSITY: Entry = Entry { name: "verbosity", run: Run::Function(verbosity), ..PLAIN };
@@ -79,7 +78,8 @@ fn cache_memlimit(ctx: &mut Ctx) -> CommandResult {
         Some(..8) => "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m",
         Some(1_000_000_001..) => "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes",
         Some(mib) => {
-            if ctx.host.set_memory_bytes_max(&mut ctx.store, u64::from(mib) << 20) {
+            let task = ServiceTask::LimitMemory(u64::from(mib) << 20);
+            if (ctx.host.carry_out)(&mut ctx.store, task).is_ok() {
                 "OK"
             } else {
                 "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust"
@@ -109,7 +109,7 @@ fn flush_all(ctx: &mut Ctx) -> CommandResult {
     };
     let (now, ms) = (ctx.store.now(), UnixMs::from(exptime) * 1000);
     let at = if exptime > RELATIVE_S_MAX { ms } else { now + ms };
-    ctx.host.flush(&mut ctx.store, (at > now).then_some(at));
+    (ctx.host.carry_out)(&mut ctx.store, ServiceTask::Flush((at > now).then_some(at)))?;
     line_unless_noreply(ctx, "OK");
     Ok(())
 }
@@ -136,7 +136,7 @@ fn stats(ctx: &mut Ctx) -> CommandResult {
             line(ctx, "END");
         }
         [b"reset", ..] => {
-            let text = match ctx.host.reset_figures() {
+            let text = match (ctx.host.carry_out)(&mut ctx.store, ServiceTask::ResetFigures) {
                 Ok(()) => "RESET".to_owned(),
                 Err(error) => format!("SERVER_ERROR {error}"),
             };
@@ -191,6 +191,8 @@ pub struct StatsFigures {
     pub items: u64,
     /// Keys that were evicted.
     pub evicted: u64,
+    /// How often commands with each verb were called, by the verb's number.
+    pub calls: Vec<u64>,
 }
 
 /// The figures of `stats settings`.
@@ -213,9 +215,8 @@ pub struct StatsSettings {
 }
 
 fn general(ctx: &mut Ctx) {
-    let figures = ctx.host.figures();
-    let host = &*ctx.host;
-    let calls = |verbs: &[Verb]| -> u64 { verbs.iter().map(|verb| host.calls(*verb)).sum() };
+    let figures = (ctx.host.figures)();
+    let calls = |verbs: &[Verb]| -> u64 { verbs.iter().map(|verb| figures.calls[*verb as usize]).sum() };
     let writes =
         calls(&[Verb::Set, Verb::Add, Verb::Replace, Verb::Append, Verb::Prepend, Verb::Cas, Verb::MetaSet]);
     let reads = calls(&[Verb::Get, Verb::Gets, Verb::MetaGet]);
@@ -252,7 +253,7 @@ fn general(ctx: &mut Ctx) {
 }
 
 fn settings(ctx: &mut Ctx) {
-    let limits = ctx.host.limits();
+    let limits = (ctx.host.limits)();
     let yes = |is_so: bool| if is_so { "yes" } else { "no" };
     stat(ctx, "maxbytes", limits.memory_bytes_max);
     stat(ctx, "maxconns", limits.connections_max);
@@ -286,64 +287,49 @@ fn line_unless_noreply(ctx: &mut Ctx, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use engine::{Client, Host, Local, OwnCall, Store};
+    use engine::{Client, CommandError, Host, Local, OwnCall, function_of};
     use resp::{Output, Proto};
 
     use super::*;
-    use crate::{Door, item_entry, service_entry};
+    use crate::{Service, item_entry, service_entry};
+
+    /// The time at which commands run.
+    const NOW: UnixMs = 1_700_000_000_000;
 
     /// A thread that notes what it was asked to do.
     #[derive(Default)]
     struct Thread {
-        asked: Vec<String>,
-    }
-
-    impl Door for Thread {
-        fn close_after_replies(&mut self) {
-            self.asked.push("close".to_owned());
-        }
-
-        fn set_memory_bytes_max(&mut self, _: &mut Store, bytes: u64) -> bool {
-            self.asked.push(format!("memory {bytes}"));
-            bytes < 1 << 40
-        }
-
-        fn flush(&mut self, store: &mut Store, at: Option<UnixMs>) {
-            let in_ms = at.map(|at| at - store.now());
-            self.asked.push(format!("flush {in_ms:?}"));
-        }
-
-        fn reset_figures(&mut self) -> CommandResult {
-            self.asked.push("reset".to_owned());
-            Ok(())
-        }
-
-        fn calls(&self, verb: Verb) -> u64 {
-            if verb == Verb::Get { 5 } else { 1 }
-        }
-
-        fn figures(&mut self) -> StatsFigures {
-            StatsFigures { items: 3, ..StatsFigures::default() }
-        }
-
-        fn limits(&self) -> StatsSettings {
-            StatsSettings { asks_password: true, ..StatsSettings::default() }
-        }
+        asked: Vec<ServiceTask>,
     }
 
     impl Host for Thread {
         fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult {
-            let name = call.command.entry.name;
-            let mut entries = Verb::ALL.iter().filter_map(|verb| service_entry(*verb));
-            match entries.find(|entry| entry.name == name).expect("it is about the server").run {
-                Run::Function(function) => function(&mut call.on::<dyn Door>(self)),
-                Run::Container => unreachable!("there is none"),
-            }
+            let mut service = Service {
+                carry_out: &mut |_, task| {
+                    self.asked.push(task);
+                    match task {
+                        ServiceTask::LimitMemory(1_099_511_627_776..) => Err(CommandError::SYNTAX),
+                        _ => Ok(()),
+                    }
+                },
+                figures: &|| {
+                    let calls = |verb: &Verb| if *verb == Verb::Get { 5 } else { 1 };
+                    StatsFigures {
+                        items: 3,
+                        calls: Verb::ALL.iter().map(calls).collect(),
+                        ..StatsFigures::default()
+                    }
+                },
+                limits: &|| StatsSettings { asks_password: true, ..StatsSettings::default() },
+            };
+            let mut entries = Verb::ALL.iter().filter_map(|verb| service_entry(*verb)).copied();
+            let entry = entries.find(|entry| entry.name == call.command.entry.name);
+            function_of(entry.as_slice(), call.command)(&mut call.on(&mut service))
         }
     }
 
     /// The replies to the words of a request, and what the thread was asked to do.
-    fn ask(verb: Verb, line: &str) -> (String, Vec<String>) {
+    fn ask(verb: Verb, line: &str) -> (String, Vec<ServiceTask>) {
         let entries = Verb::ALL.iter().map(|verb| match service_entry(*verb) {
             Some(entry) => &*Box::leak(Box::new(entry.of_host())),
             None => item_entry(*verb).expect("it is about items"),
@@ -360,12 +346,12 @@ mod tests {
     fn what_is_asked_for_is_done() {
         for (verb, line, reply, asked) in [
             (Verb::Version, "version", "VERSION 1.6.18\r\n", None),
-            (Verb::Quit, "quit", "", Some("close")),
-            (Verb::FlushAll, "flush_all", "OK\r\n", Some("flush None")),
-            (Verb::FlushAll, "flush_all 10", "OK\r\n", Some("flush Some(10000)")),
-            (Verb::FlushAll, "flush_all noreply", "", Some("flush None")),
+            (Verb::Quit, "quit", "", Some(ServiceTask::Close)),
+            (Verb::FlushAll, "flush_all", "OK\r\n", Some(ServiceTask::Flush(None))),
+            (Verb::FlushAll, "flush_all 10", "OK\r\n", Some(ServiceTask::Flush(Some(NOW + 10_000)))),
+            (Verb::FlushAll, "flush_all noreply", "", Some(ServiceTask::Flush(None))),
             (Verb::FlushAll, "flush_all x", "CLIENT_ERROR invalid exptime argument\r\n", None),
-            (Verb::CacheMemlimit, "cache_memlimit 8", "OK\r\n", Some("memory 8388608")),
+            (Verb::CacheMemlimit, "cache_memlimit 8", "OK\r\n", Some(ServiceTask::LimitMemory(8 << 20))),
             (
                 Verb::CacheMemlimit,
                 "cache_memlimit 7",
@@ -376,13 +362,12 @@ mod tests {
                 Verb::CacheMemlimit,
                 "cache_memlimit 2000000",
                 "MEMLIMIT_ADJUST_FAILED out of bounds or unable to adjust\r\n",
-                Some("memory 2097152000000"),
+                Some(ServiceTask::LimitMemory(2_000_000 << 20)),
             ),
-            (Verb::Stats, "stats reset", "RESET\r\n", Some("reset")),
+            (Verb::Stats, "stats reset", "RESET\r\n", Some(ServiceTask::ResetFigures)),
             (Verb::Stats, "stats cachedump 64 1", "CLIENT_ERROR Illegal slab id\r\n", None),
         ] {
-            let done = ask(verb, line);
-            assert_eq!(done, (reply.to_owned(), asked.map(str::to_owned).into_iter().collect()), "{line}");
+            assert_eq!(ask(verb, line), (reply.to_owned(), asked.into_iter().collect()), "{line}");
         }
     }
 

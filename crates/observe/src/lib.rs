@@ -20,13 +20,13 @@
 
 mod accounting;
 mod commands;
-mod door;
 mod durations;
 mod facts;
 mod latency_monitor;
 mod memory;
 mod monitors;
 mod observed;
+mod observing;
 mod peaks;
 mod settings;
 mod slow_log;
@@ -34,7 +34,6 @@ mod stats;
 
 pub use accounting::{Accounting, Call, Caller};
 pub use commands::{ENTRIES, InfoValue, figures};
-pub use door::{Ctx, Door, Entry, Function};
 pub use durations::Durations;
 pub use facts::{
     Checkpoints, Clients, CpuTime, Facts, Followed, JournalFacts, Loading, Persistence, Replication, Saving,
@@ -43,6 +42,7 @@ pub use facts::{
 pub use memory::Memory;
 pub use monitors::{CommandSource, Monitors, line};
 pub use observed::{Observed, Rate};
+pub use observing::{Ctx, Entry, Function, Observing};
 pub use peaks::RecentPeaks;
 pub use settings::ObserveSettings;
 pub use stats::{CommandStats, Counter, Denial, EntryType, ErrorCounts, ThreadStats, Total, WIDTH_BUCKETS};

@@ -1,12 +1,11 @@
 //! CONFIG: shows the settings and changes them while the server runs.
 
-use config::{Consequence, ENABLE_PROTECTED_CONFIGS, TABLE, USER};
-use config::{Id, Refusal};
+use config::{Consequence, ENABLE_PROTECTED_CONFIGS, Id, Refusal, Settings, TABLE, USER};
 use engine::Flag::*;
-use engine::{CommandError, CommandResult, Group, Mode, Secrets, Shape, Store, block, string};
+use engine::{CommandError, CommandResult, Group, Mode, Secrets, Shape, block, string};
 use process::system::words_of;
 
-use crate::{Ctx, Door, Entry, Run, Server, client_may};
+use crate::{Ctx, Entry, OperatorTask, Run, Server};
 
 /// CONFIG and its subcommands.
 pub(crate) const CONFIG: Entry = Entry {
@@ -41,7 +40,7 @@ const CONFIG_GET: Entry = Entry {
 };
 
 fn config_get(ctx: &mut Ctx) -> CommandResult {
-    let settings = ctx.host.server().settings;
+    let settings = ctx.host.server.settings;
     let mut found: Vec<(String, Id)> = Vec::new();
     let mut add = |name: String, id: Id| {
         if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name)) {
@@ -103,8 +102,9 @@ fn config_set(ctx: &mut Ctx) -> CommandResult {
         let value = std::str::from_utf8(pair[1]).map_err(|_| failed(name, "argument must be valid UTF-8"))?;
         pairs.push((name, value));
     }
-    let may_protected = client_may(ctx.host, ENABLE_PROTECTED_CONFIGS);
-    change(ctx.host, &mut ctx.store, &pairs, may_protected)?;
+    let may_protected = ctx.host.allows(ENABLE_PROTECTED_CONFIGS);
+    let (host, store) = (&mut *ctx.host, &mut ctx.store);
+    change(host.server.settings, &pairs, may_protected, |changed| (host.obey)(store, changed))?;
     ctx.reply.ok();
     Ok(())
 }
@@ -119,24 +119,23 @@ fn failed(name: &str, why: &str) -> CommandError {
     CommandError::new(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"))
 }
 
-/// Changes settings: all of them, or none if one fails.
+/// Changes settings: all of them, or none if one fails. `obey` applies the consequences ([`Obey`](crate::Obey)).
 pub fn change(
-    door: &mut dyn Door,
-    store: &mut Store,
+    settings: &Settings,
     pairs: &[(&str, &str)],
     may_protected: bool,
+    mut obey: impl FnMut(&mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)>,
 ) -> CommandResult {
-    let settings = door.server().settings;
     let changed = settings.change(pairs, may_protected).map_err(|refusal| match refusal {
         Refusal::Unknown(name) => unknown(name.as_bytes()),
         Refusal::Setting { name, why } => failed(name, &why),
     })?;
-    if let Err((id, why)) = door.obey(store, &mut changed.ids()) {
+    if let Err((id, why)) = obey(&mut changed.ids()) {
         settings.undo(&changed);
         // Apply the old values of settings that had already taken effect. Listening and TLS have undone their change.
         let goes_back =
             |id: &Id| !matches!(TABLE.setting(*id).effect, Some(Consequence::Listen | Consequence::Tls));
-        if let Err((_, why)) = door.obey(store, &mut changed.ids().filter(goes_back)) {
+        if let Err((_, why)) = obey(&mut changed.ids().filter(goes_back)) {
             tracing::warn!("cannot undo a failed change of settings: {why}");
         }
         return Err(failed(TABLE.setting(id).name, &why));
@@ -156,7 +155,7 @@ const CONFIG_REWRITE: Entry = Entry {
 };
 
 fn config_rewrite(ctx: &mut Ctx) -> CommandResult {
-    let Server { settings, disk, .. } = ctx.host.server();
+    let Server { settings, disk, .. } = ctx.host.server;
     let path = settings
         .config_file()
         .ok_or_else(|| CommandError::new("ERR The server is running without a config file"))?;
@@ -164,7 +163,7 @@ fn config_rewrite(ctx: &mut Ctx) -> CommandResult {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
         read => read,
     }
-    .and_then(|old| disk.replace(path, &settings.rewritten(&old, USER, &ctx.host.user_lines())));
+    .and_then(|old| disk.replace(path, &settings.rewritten(&old, USER, &(ctx.host.user_lines)())));
     rewritten.map_err(|error| {
         tracing::warn!("CONFIG REWRITE failed: {error}");
         CommandError::new(format!("ERR Rewriting config file: {}", words_of(&error)))
@@ -185,7 +184,7 @@ const CONFIG_RESETSTAT: Entry = Entry {
 };
 
 fn config_resetstat(ctx: &mut Ctx) -> CommandResult {
-    ctx.host.reset_stats();
+    ctx.host.carry_out(ctx.store.tx, OperatorTask::ResetStats)?;
     ctx.reply.ok();
     Ok(())
 }

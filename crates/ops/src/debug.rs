@@ -19,7 +19,7 @@ use engine::{
 use keyspace::ValueRef;
 use process::{crash, system};
 
-use crate::{Ctx, Entry, Run, Server, client_may, failed, not_allowed};
+use crate::{Ctx, Entry, OperatorTask, Run, Server, not_allowed};
 
 /// DEBUG, whose subcommands are words among its arguments.
 pub(crate) const DEBUG: Entry = Entry {
@@ -42,10 +42,10 @@ pub(crate) const DEBUG: Entry = Entry {
 const SLEEP_SECONDS_MAX: f64 = 3600.0;
 
 fn debug(ctx: &mut Ctx) -> CommandResult {
-    if !client_may(ctx.host, ENABLE_DEBUG_COMMAND) {
+    if !ctx.host.allows(ENABLE_DEBUG_COMMAND) {
         return Err(not_allowed("DEBUG", "enable-debug-command"));
     }
-    let Server { snapshots, active_expire, .. } = ctx.host.server();
+    let Server { snapshots, active_expire, .. } = ctx.host.server;
     let word = ctx.args[1].to_ascii_lowercase();
     match (&*word, &ctx.args[2..]) {
         (b"loadaof" | b"populate" | b"reload", _) if snapshots.progress.is_loading() => {
@@ -53,7 +53,7 @@ fn debug(ctx: &mut Ctx) -> CommandResult {
         }
         (b"assert" | b"oom" | b"panic" | b"segfault", []) => crash(&word),
         (b"change-repl-id", []) => {
-            ctx.host.change_replication_id();
+            ctx.host.carry_out(ctx.store.tx, OperatorTask::RenameStream)?;
             ok(ctx)
         }
         (b"compress-hashes", []) => compress_hashes(ctx),
@@ -176,7 +176,7 @@ fn compress_hashes(ctx: &mut Ctx) -> CommandResult {
 fn move_client(ctx: &mut Ctx, id: &[u8], thread: &[u8]) -> CommandResult {
     let (id, thread) = (parse_count(id)? as u64, parse_count(thread)?);
     let thread = u16::try_from(thread).map_err(|_| CommandError::OUT_OF_RANGE)?;
-    ctx.host.move_client(id, thread)
+    ctx.host.carry_out(ctx.store.tx, OperatorTask::MoveClient { id, thread })
 }
 
 fn populate(ctx: &mut Ctx, words: &[&[u8]]) -> CommandResult {
@@ -186,7 +186,7 @@ fn populate(ctx: &mut Ctx, words: &[&[u8]]) -> CommandResult {
         return Err(CommandError::STRING_TOO_LONG);
     }
     let count = parse_count(words[0])? as u64;
-    let bytes_max = match ctx.host.server().settings.memory_bytes_max() {
+    let bytes_max = match ctx.host.server.settings.memory_bytes_max() {
         0 => system::machine_bytes(),
         limit => limit,
     };
@@ -196,8 +196,7 @@ fn populate(ctx: &mut Ctx, words: &[&[u8]]) -> CommandResult {
         population.fill(ctx.store.tx, &ids)?;
         return ok(ctx);
     }
-    ctx.host.populate(population);
-    Ok(())
+    ctx.host.carry_out(ctx.store.tx, OperatorTask::Populate(population))
 }
 
 const BEHIND_THE_JOURNAL: &str = "ERR the snapshot may be older than the journal, which goes on from what is there now: CONFIG SET appendonly no first";
@@ -208,16 +207,16 @@ fn reload(ctx: &mut Ctx, options: &[&[u8]]) -> CommandResult {
         return Err(CommandError::SYNTAX);
     }
     let saves = options.is_empty();
-    if !saves && ctx.host.has_journal() {
+    if !saves && ctx.host.has_journal {
         return Err(CommandError::fixed(BEHIND_THE_JOURNAL));
     }
-    ctx.host.reload(ctx.store.tx, saves).map_err(failed)?;
+    ctx.host.carry_out(ctx.store.tx, OperatorTask::Reload { saves })?;
     ok(ctx)
 }
 
 /// Replaces the data by that of the journal, which is the same.
 fn load_journal(ctx: &mut Ctx) -> CommandResult {
-    ctx.host.reload_journal(ctx.store.tx).map_err(failed)?;
+    ctx.host.carry_out(ctx.store.tx, OperatorTask::ReloadJournal)?;
     ok(ctx)
 }
 

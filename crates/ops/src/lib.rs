@@ -10,8 +10,7 @@
 //! | `cluster/` | CLUSTER, READONLY, READWRITE, ASKING |
 //! | `migrate/` | MIGRATE |
 //!
-//! The commands, their refusals and their texts are here. The thread that runs them carries them out ([`Door`], and the
-//! doors of the folders).
+//! The commands, their refusals and their texts are here. The thread that runs them carries them out ([`OperatorTask`]).
 //!
 //! Not here: the settings, and how their values change (`config`); FAILOVER and REPLICAOF (`replication`).
 
@@ -20,8 +19,8 @@
 pub mod catalog;
 pub mod cluster;
 mod configuring;
+mod controls;
 mod debug;
-mod door;
 pub mod migrate;
 mod module;
 mod saving;
@@ -29,12 +28,11 @@ mod shutdown;
 #[cfg(test)]
 mod tests;
 
-use config::Id;
-use config::{ENABLE_DEBUG_COMMAND, ENABLE_MODULE_COMMAND};
-use engine::{Command, CommandError, HostFn};
+use config::{ENABLE_DEBUG_COMMAND, ENABLE_MODULE_COMMAND, Id, Settings};
+use engine::{Command, CommandError, CommandResult};
 
 pub use configuring::change;
-pub use door::{Door, Server};
+pub use controls::{Controls, Obey, OperatorTask, Server};
 
 /// The commands of this crate, without those of the folders.
 pub const ENTRIES: &[Entry] = &[
@@ -49,23 +47,29 @@ pub const ENTRIES: &[Entry] = &[
 ];
 
 /// A call of a command of this crate.
-type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
+type Ctx<'a, 't, 'h> = engine::Ctx<'a, 't, Controls<'h>>;
+/// The function of a command of this crate.
+pub type Function = fn(&mut Ctx<'_, '_, '_>) -> CommandResult;
 /// The declaration of a command of this crate.
-pub type Entry = engine::Entry<HostFn<dyn Door>>;
-/// The function that runs a command of this crate.
-type Run = engine::Run<HostFn<dyn Door>>;
+pub type Entry = engine::Entry<Function>;
+/// The way a command of this crate runs.
+type Run = engine::Run<Function>;
 
-/// Whether a setting of no, yes and local allows something to the client whose command runs.
-fn client_may(door: &mut dyn Door, id: Id) -> bool {
-    match door.server().settings.number(id) {
+/// Whether a setting of no, yes and local allows something to a client.
+fn allows(settings: &Settings, id: Id, is_local: impl FnOnce() -> bool) -> bool {
+    match settings.number(id) {
         0 => false,
         1 => true,
-        _ => door.is_local(),
+        _ => is_local(),
     }
 }
 
 /// Why a command is refused before it is queued for EXEC: a setting of the start protects it.
-pub fn refuses_to_queue(door: &mut dyn Door, command: &Command) -> Option<CommandError> {
+pub fn refuses_to_queue(
+    settings: &Settings,
+    command: &Command,
+    is_local: impl FnOnce() -> bool,
+) -> Option<CommandError> {
     let (name, id, setting) = match &*command.full_name {
         "debug" => ("DEBUG", ENABLE_DEBUG_COMMAND, "enable-debug-command"),
         "module|load" | "module|loadex" | "module|unload" => {
@@ -73,7 +77,7 @@ pub fn refuses_to_queue(door: &mut dyn Door, command: &Command) -> Option<Comman
         }
         _ => return None,
     };
-    (!client_may(door, id)).then(|| not_allowed(name, setting))
+    (!allows(settings, id, is_local)).then(|| not_allowed(name, setting))
 }
 
 /// The error of something that has failed for this reason.

@@ -4,7 +4,7 @@ use config::ENABLE_MODULE_COMMAND;
 use engine::Flag::*;
 use engine::{CommandError, CommandResult, Group, Shape, block, keyword_is, string};
 
-use crate::{Ctx, Entry, Run, client_may, not_allowed};
+use crate::{Ctx, Entry, Run, not_allowed};
 
 /// MODULE and its subcommands.
 pub(crate) const MODULE: Entry = Entry {
@@ -62,7 +62,7 @@ fn module_load(ctx: &mut Ctx) -> CommandResult {
 
 /// Checks the setting first, as Redis does.
 fn check_setting(ctx: &mut Ctx) -> CommandResult {
-    if client_may(ctx.host, ENABLE_MODULE_COMMAND) {
+    if ctx.host.allows(ENABLE_MODULE_COMMAND) {
         Ok(())
     } else {
         Err(not_allowed("MODULE", "enable-module-command"))

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use engine::Flag::*;
 use engine::{Acl, CommandError, CommandResult, Group, Mode, Route, Shape, keyword_is, token};
 
-use crate::{Ctx, Entry, Run, failed};
+use crate::{Ctx, Entry, OperatorTask, Run};
 
 pub(crate) const LASTSAVE: Entry = Entry {
     name: "lastsave",
@@ -24,7 +24,7 @@ pub(crate) const LASTSAVE: Entry = Entry {
 };
 
 fn lastsave(ctx: &mut Ctx) -> CommandResult {
-    let snapshots = ctx.host.server().snapshots;
+    let snapshots = ctx.host.server.snapshots;
     ctx.reply.int(snapshots.last_save_seconds() as i64);
     Ok(())
 }
@@ -54,11 +54,11 @@ fn tell_nothing(ctx: &mut Ctx) {
 
 /// Blocks all clients, as in Redis.
 fn save(ctx: &mut Ctx) -> CommandResult {
-    if ctx.host.server().snapshots.saving_rdb().is_some() {
+    if ctx.host.server.snapshots.saving_rdb().is_some() {
         return Err(CommandError::new(IN_PROGRESS));
     }
     tell_nothing(ctx);
-    ctx.host.save(ctx.store.tx).map_err(failed)?;
+    ctx.host.carry_out(ctx.store.tx, OperatorTask::Save)?;
     ctx.reply.ok();
     Ok(())
 }
@@ -96,7 +96,7 @@ fn bgsave(ctx: &mut Ctx) -> CommandResult {
         [word] if keyword_is(word, "schedule") => true,
         _ => return Err(CommandError::SYNTAX),
     };
-    let snapshots = ctx.host.server().snapshots;
+    let snapshots = ctx.host.server.snapshots;
     if snapshots.saving_rdb().is_some() {
         return Err(CommandError::new(IN_PROGRESS));
     }
@@ -113,7 +113,7 @@ fn bgsave(ctx: &mut Ctx) -> CommandResult {
         return Err(error);
     }
     tell_nothing(ctx);
-    ctx.host.begin_save(ctx.store.tx).map_err(failed)?;
+    ctx.host.carry_out(ctx.store.tx, OperatorTask::BeginSave)?;
     ctx.reply.simple("Background saving started");
     Ok(())
 }
@@ -133,14 +133,14 @@ pub(crate) const BGREWRITEAOF: Entry = Entry {
 
 /// Needs all shards, like BGSAVE.
 fn bgrewriteaof(ctx: &mut Ctx) -> CommandResult {
-    if !ctx.host.has_journal() {
+    if !ctx.host.has_journal {
         return Err(CommandError::new("ERR There is no journal to rewrite: appendonly is no"));
     }
-    if ctx.host.has_checkpoint() {
+    if ctx.host.has_checkpoint {
         return Err(CommandError::new("ERR Background append only file rewriting already in progress"));
     }
-    if ctx.host.server().snapshots.current().is_some() || ctx.store.client.deny_blocking {
-        ctx.host.schedule_checkpoint();
+    if ctx.host.server.snapshots.current().is_some() || ctx.store.client.deny_blocking {
+        ctx.host.server.is_checkpoint_scheduled.store(true, Ordering::Relaxed);
         ctx.reply.simple("Background append only file rewriting scheduled");
         return Ok(());
     }
@@ -148,7 +148,7 @@ fn bgrewriteaof(ctx: &mut Ctx) -> CommandResult {
         return Err(error);
     }
     tell_nothing(ctx);
-    ctx.host.begin_checkpoint(ctx.store.tx).map_err(failed)?;
+    ctx.host.carry_out(ctx.store.tx, OperatorTask::BeginCheckpoint)?;
     ctx.reply.simple("Background append only file rewriting started");
     Ok(())
 }

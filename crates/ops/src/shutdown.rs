@@ -6,7 +6,7 @@ use engine::Flag::*;
 use engine::{CommandError, CommandResult, Group, Mode, Shape, keyword_is, oneof, token};
 use process::shutdown::How;
 
-use crate::{Ctx, Entry, Run};
+use crate::{Ctx, Entry, OperatorTask, Run};
 
 pub(crate) const SHUTDOWN: Entry = Entry {
     name: "shutdown",
@@ -40,7 +40,7 @@ fn shutdown(ctx: &mut Ctx) -> CommandResult {
     }
     let may_wait = !ctx.store.client.deny_blocking;
     if has("abort") {
-        if !ctx.host.abort_shutdown() {
+        if !ctx.host.server.shutdown.abort() {
             return Err(CommandError::new("ERR No shutdown in progress."));
         }
         tracing::info!("Shutdown manually aborted.");
@@ -53,11 +53,11 @@ fn shutdown(ctx: &mut Ctx) -> CommandResult {
         ));
     }
     if !has("nosave")
-        && let Some(error) = ctx.host.busy_error()
+        && let Some(error) = ctx.host.busy_error.take()
     {
         return Err(error);
     }
     let saves = if has("save") { Some(true) } else { has("nosave").then_some(false) };
-    ctx.host.shut_down(How { saves, is_now: has("now"), is_forced: has("force") });
-    Ok(())
+    let how = How { saves, is_now: has("now"), is_forced: has("force") };
+    ctx.host.carry_out(ctx.store.tx, OperatorTask::ShutDown(how))
 }

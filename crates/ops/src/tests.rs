@@ -1,115 +1,48 @@
-//! Tests of the commands without a server: with a door that records what it is asked for.
+//! Tests of the commands without a server: with a thread that records what it is asked for.
 
 use std::sync::atomic::AtomicBool;
 
-use commands::keys::populate::Population;
 use config::Id;
 use config::{MAXMEMORY, Settings};
-use engine::{Client, CommandError, CommandResult, Entry, Host, Local, OwnCall, Run, Store, Tx};
+use engine::{Client, CommandResult, Entry, Host, Local, OwnCall, function_of};
 use persistence::Snapshots;
 use proactor::{Clock, Disk};
-use process::shutdown::How;
+use process::shutdown::Shutdown;
 use resp::{Output, Proto};
 
-use crate::{Door, ENTRIES, Server};
+use crate::{Controls, ENTRIES, OperatorTask, Server};
 
 /// A thread that cannot obey one setting.
 struct Thread {
     server: Server,
     is_local: bool,
     cannot_obey: Option<Id>,
-    asked_for: Vec<&'static str>,
-}
-
-impl Door for Thread {
-    fn server(&self) -> Server {
-        self.server
-    }
-
-    fn is_local(&mut self) -> bool {
-        self.is_local
-    }
-
-    fn obey(&mut self, _: &mut Store, changed: &mut dyn Iterator<Item = Id>) -> Result<(), (Id, String)> {
-        let mut failed = changed.filter(|id| Some(*id) == self.cannot_obey);
-        failed.next().map_or(Ok(()), |id| Err((id, "it cannot be".to_owned())))
-    }
-
-    fn user_lines(&self) -> Vec<Vec<u8>> {
-        Vec::new()
-    }
-
-    fn reset_stats(&mut self) {
-        self.asked_for.push("reset");
-    }
-
-    fn populate(&mut self, _: Population) {
-        unreachable!("the client of these tests does not wait")
-    }
-
-    fn move_client(&mut self, _: u64, _: u16) -> CommandResult {
-        unreachable!("the client of these tests does not wait")
-    }
-
-    fn reload(&mut self, _: &mut Tx, saves: bool) -> Result<(), String> {
-        self.asked_for.push(if saves { "save and load" } else { "load" });
-        Ok(())
-    }
-
-    fn save(&mut self, _: &mut Tx) -> Result<(), String> {
-        Err("the disk is full".to_owned())
-    }
-
-    fn begin_save(&mut self, _: &mut Tx) -> Result<(), String> {
-        unreachable!("the client of these tests does not wait")
-    }
-
-    fn begin_checkpoint(&mut self, _: &mut Tx) -> Result<(), String> {
-        unreachable!("the client of these tests does not wait")
-    }
-
-    fn has_checkpoint(&self) -> bool {
-        false
-    }
-
-    fn schedule_checkpoint(&mut self) {
-        self.asked_for.push("checkpoint");
-    }
-
-    fn busy_error(&self) -> Option<CommandError> {
-        None
-    }
-
-    fn shut_down(&mut self, _: How) {
-        self.asked_for.push("end");
-    }
-
-    fn abort_shutdown(&mut self) -> bool {
-        false
-    }
-
-    fn reload_journal(&mut self, _: &mut Tx) -> Result<(), String> {
-        Err("there is none".to_owned())
-    }
-
-    fn has_journal(&self) -> bool {
-        !self.is_local
-    }
-
-    fn change_replication_id(&mut self) {
-        self.asked_for.push("another id");
-    }
+    asked_for: Vec<String>,
 }
 
 impl Host for Thread {
     fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult {
-        let name = call.command.entry.name;
-        let entry = ENTRIES.iter().chain(ENTRIES.iter().flat_map(|entry| entry.subcommands));
-        let found = entry.filter(|entry| entry.name == name).find_map(|entry| match entry.run {
-            Run::Function(function) => Some(function),
-            Run::Container => None,
-        });
-        found.expect("it is a command of this crate")(&mut call.on::<dyn Door>(self))
+        let mut controls = Controls {
+            server: self.server,
+            is_local: self.is_local,
+            has_journal: !self.is_local,
+            has_checkpoint: false,
+            busy_error: None,
+            user_lines: &|| Vec::new(),
+            obey: &mut |_, changed| {
+                let mut failed = changed.filter(|id| Some(*id) == self.cannot_obey);
+                failed.next().map_or(Ok(()), |id| Err((id, "it cannot be".to_owned())))
+            },
+            carry_out: &mut |_, task| {
+                self.asked_for.push(format!("{task:?}"));
+                match task {
+                    OperatorTask::Save => Err("the disk is full".to_owned()),
+                    OperatorTask::ReloadJournal => Err("there is none".to_owned()),
+                    _ => Ok(()),
+                }
+            },
+        };
+        function_of(ENTRIES, call.command)(&mut call.on(&mut controls))
     }
 }
 
@@ -126,6 +59,8 @@ fn thread(is_local: bool) -> Thread {
         snapshots: Box::leak(Box::new(snapshots)),
         disk: Box::leak(Box::new(Disk::real())),
         active_expire: Box::leak(Box::new(AtomicBool::new(true))),
+        is_checkpoint_scheduled: Box::leak(Box::new(AtomicBool::new(false))),
+        shutdown: Box::leak(Box::new(Shutdown::new(1))),
     };
     Thread { server, is_local, cannot_obey: None, asked_for: Vec::new() }
 }
@@ -169,14 +104,14 @@ fn debug_and_module_are_for_those_whom_settings_allow_them() {
 fn the_thread_does_what_is_asked_for() {
     let thread = &mut thread(true);
     for (line, expected, asked_for) in [
-        ("CONFIG RESETSTAT", "+OK", "reset"),
-        ("DEBUG CHANGE-REPL-ID", "+OK", "another id"),
-        ("SHUTDOWN NOW NOSAVE", "", "end"),
-        ("DEBUG RELOAD", "+OK", "save and load"),
-        ("DEBUG RELOAD NOSAVE", "+OK", "load"),
+        ("CONFIG RESETSTAT", "+OK", "ResetStats"),
+        ("DEBUG CHANGE-REPL-ID", "+OK", "RenameStream"),
+        ("SHUTDOWN NOW NOSAVE", "", "ShutDown(How { saves: Some(false), is_now: true, is_forced: false })"),
+        ("DEBUG RELOAD", "+OK", "Reload { saves: true }"),
+        ("DEBUG RELOAD NOSAVE", "+OK", "Reload { saves: false }"),
     ] {
         assert_eq!(reply(thread, line), expected, "{line}");
-        assert_eq!(thread.asked_for.pop(), Some(asked_for), "{line}");
+        assert_eq!(thread.asked_for.pop().as_deref(), Some(asked_for), "{line}");
     }
     assert_eq!(reply(thread, "DEBUG LOADAOF"), "-ERR there is none");
     assert_eq!(reply(thread, "SAVE"), "-ERR the disk is full");

@@ -53,8 +53,8 @@ const SSUBSCRIBE: Entry = Entry {
 fn subscribe(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     let subscriber = subscriber(ctx);
     for &channel in &ctx.args[1..] {
-        if ctx.host.subscriptions().add_channel(scope, channel) {
-            ctx.host.directory().add_channel(scope, channel, subscriber);
+        if ctx.host.subscriptions.add_channel(scope, channel) {
+            ctx.host.directory.add_channel(scope, channel, subscriber);
             let id = ctx.store.tx.hold.shards().placement().channel(channel);
             ctx.store.tx.hold.shard_mut(id).subscribers.add(scope, channel, subscriber);
         }
@@ -71,7 +71,7 @@ const UNSUBSCRIBE: Entry = Entry {
     group: Group::PubSub,
     arity: -1,
     flags: &[PubSub, NoScript, Loading, Stale],
-    rules: &[Rule::ForSubscribers],
+    rules: &[Rule::ForSubscribers, Rule::FollowsMessages],
     route: Route::Channels(1),
     mode: Mode::Session,
     args: &[string("channel").optional().multiple()],
@@ -91,22 +91,13 @@ const SUNSUBSCRIBE: Entry = Entry {
     ..UNSUBSCRIBE
 };
 
-/// Delivers messages that the client is still to get before the reply to UNSUBSCRIBE. Does nothing inside MULTI, where
-/// the reply to EXEC has already begun.
-fn deliver(ctx: &mut Ctx) {
-    if ctx.may_block() {
-        ctx.host.deliver_before_reply(&mut ctx.reply);
-    }
-}
-
 fn unsubscribe(ctx: &mut Ctx, scope: Scope) -> CommandResult {
-    deliver(ctx);
     for &channel in &ctx.args[1..] {
         leave_channel(ctx, scope, channel);
         confirm(ctx, scope, "unsubscribe", Some(channel));
     }
     if ctx.args.len() == 1 {
-        let channels = ctx.host.subscriptions().channels(scope).clone();
+        let channels = ctx.host.subscriptions.channels(scope).clone();
         for channel in &channels {
             leave_channel(ctx, scope, channel);
             confirm(ctx, scope, "unsubscribe", Some(channel));
@@ -139,8 +130,8 @@ fn psubscribe(ctx: &mut Ctx) -> CommandResult {
     let subscriber = subscriber(ctx);
     for &pattern in &ctx.args[1..] {
         let shared: Arc<[u8]> = pattern.into();
-        if ctx.host.subscriptions().add_pattern(&shared) {
-            ctx.host.directory().add_pattern(&shared, subscriber);
+        if ctx.host.subscriptions.add_pattern(&shared) {
+            ctx.host.directory.add_pattern(&shared, subscriber);
         }
         confirm(ctx, Scope::Global, "psubscribe", Some(pattern));
     }
@@ -155,7 +146,7 @@ const PUNSUBSCRIBE: Entry = Entry {
     group: Group::PubSub,
     arity: -1,
     flags: &[PubSub, NoScript, Loading, Stale],
-    rules: &[Rule::ForSubscribers],
+    rules: &[Rule::ForSubscribers, Rule::FollowsMessages],
     mode: Mode::Session,
     args: &[pattern("pattern").optional().multiple()],
     reply: Shape::Push,
@@ -164,13 +155,12 @@ const PUNSUBSCRIBE: Entry = Entry {
 };
 
 fn punsubscribe(ctx: &mut Ctx) -> CommandResult {
-    deliver(ctx);
     for &pattern in &ctx.args[1..] {
         leave_pattern(ctx, pattern);
         confirm(ctx, Scope::Global, "punsubscribe", Some(pattern));
     }
     if ctx.args.len() == 1 {
-        let patterns = ctx.host.subscriptions().patterns().clone();
+        let patterns = ctx.host.subscriptions.patterns().clone();
         for pattern in &patterns {
             leave_pattern(ctx, pattern);
             confirm(ctx, Scope::Global, "punsubscribe", Some(pattern));
@@ -188,7 +178,7 @@ fn subscriber(ctx: &Ctx) -> Subscriber {
 
 /// Confirms a change to the subscriptions, with the number of those that remain.
 fn confirm(ctx: &mut Ctx, scope: Scope, what: &str, name: Option<&[u8]>) {
-    let count = ctx.host.subscriptions().count(scope);
+    let count = ctx.host.subscriptions.count(scope);
     let prefix = if scope == Scope::Shard { "s" } else { "" };
     ctx.reply.push(3);
     ctx.reply.bulk([prefix, what].concat().as_bytes());
@@ -201,8 +191,8 @@ fn confirm(ctx: &mut Ctx, scope: Scope, what: &str, name: Option<&[u8]>) {
 
 fn leave_channel(ctx: &mut Ctx, scope: Scope, channel: &[u8]) {
     let subscriber = subscriber(ctx);
-    if ctx.host.subscriptions().remove_channel(scope, channel) {
-        ctx.host.directory().remove_channel(scope, channel, subscriber);
+    if ctx.host.subscriptions.remove_channel(scope, channel) {
+        ctx.host.directory.remove_channel(scope, channel, subscriber);
         let id = ctx.store.tx.hold.shards().placement().channel(channel);
         ctx.store.tx.hold.shard_mut(id).subscribers.remove(scope, channel, subscriber);
     }
@@ -210,17 +200,16 @@ fn leave_channel(ctx: &mut Ctx, scope: Scope, channel: &[u8]) {
 
 fn leave_pattern(ctx: &mut Ctx, pattern: &[u8]) {
     let subscriber = subscriber(ctx);
-    if ctx.host.subscriptions().remove_pattern(pattern) {
-        ctx.host.directory().remove_pattern(pattern, subscriber);
+    if ctx.host.subscriptions.remove_pattern(pattern) {
+        ctx.host.directory.remove_pattern(pattern, subscriber);
     }
 }
 
 /// Ends all subscriptions of the client without a reply. The shards of its channels must be entered.
 pub fn leave_all(ctx: &mut Ctx) {
-    deliver(ctx);
-    let patterns = ctx.host.subscriptions().patterns().clone();
+    let patterns = ctx.host.subscriptions.patterns().clone();
     for scope in [Scope::Global, Scope::Shard] {
-        for channel in ctx.host.subscriptions().channels(scope).clone() {
+        for channel in ctx.host.subscriptions.channels(scope).clone() {
             leave_channel(ctx, scope, &channel);
         }
     }
@@ -264,10 +253,10 @@ fn publish(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     let mut to: Vec<Receiver> =
         subscribers.iter().map(|&subscriber| Receiver { subscriber, pattern: None }).collect();
     if scope == Scope::Global {
-        ctx.host.directory().add_matching(channel, &mut to);
+        ctx.host.directory.add_matching(channel, &mut to);
     }
     ctx.reply.int(to.len() as i64);
-    if ctx.store.tx.record.is_on() && ctx.host.tells_replicas() {
+    if ctx.store.tx.record.is_on() && ctx.host.tells_replicas {
         ctx.store.tell_replicas(ctx.args);
     }
     if !to.is_empty() {

@@ -32,8 +32,7 @@ mod subscriptions;
 mod tests;
 mod unread;
 
-use engine::HostFn;
-use resp::Reply;
+use engine::CommandResult;
 
 pub use crate::broadcasts::{Broadcasts, Keys, memory_bytes};
 pub use crate::caching::{Caching, ClientTracking, TrackingRequest, Way};
@@ -44,21 +43,22 @@ pub use crate::news::{write_broken_redirect, write_news};
 pub use crate::subscriptions::Subscriptions;
 pub use crate::unread::UnreadNews;
 
-/// The services that a command needs from the thread that runs it.
-pub trait Door {
+/// What the commands of this crate work with.
+#[derive(Debug)]
+pub struct Subscribing<'h> {
     /// The subscriptions of the client whose command runs.
-    fn subscriptions(&mut self) -> &mut Subscriptions;
+    pub subscriptions: &'h mut Subscriptions,
     /// The subscribers that all threads know.
-    fn directory(&self) -> &Directory;
+    pub directory: &'h Directory,
     /// Whether published messages are sent to replicas.
-    fn tells_replicas(&self) -> bool;
-    /// Writes the messages that have arrived for this client and are not delivered yet, before its reply.
-    fn deliver_before_reply(&mut self, reply: &mut Reply);
+    pub tells_replicas: bool,
 }
 
 /// A call of a command of this crate.
-pub type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
+pub type Ctx<'a, 't, 'h> = engine::Ctx<'a, 't, Subscribing<'h>>;
+/// The function of a command of this crate.
+pub type Function = fn(&mut Ctx<'_, '_, '_>) -> CommandResult;
 /// The declaration of a command of this crate.
-pub type Entry = engine::Entry<HostFn<dyn Door>>;
-/// The function that runs a command of this crate.
-type Run = engine::Run<HostFn<dyn Door>>;
+pub type Entry = engine::Entry<Function>;
+/// The way a command of this crate runs.
+type Run = engine::Run<Function>;

@@ -119,7 +119,7 @@ const PUBSUB_NUMPAT: Entry = Entry {
 };
 
 fn pubsub_numpat(ctx: &mut Ctx) -> CommandResult {
-    ctx.reply.int(ctx.host.directory().pattern_count() as i64);
+    ctx.reply.int(ctx.host.directory.pattern_count() as i64);
     Ok(())
 }
 

@@ -1,10 +1,9 @@
 //! Tests of the commands without a server: a few clients on one thread, each with its subscriptions.
 
-use engine::{Client, CommandResult, Host, Local, OwnCall, Post, Run};
-use resp::{Output, Proto, Reply};
+use engine::{Client, CommandResult, Host, Local, OwnCall, Post, Rule, function_of};
+use resp::{Output, Proto};
 
-use crate::overview::PUBSUB;
-use crate::{Directory, Door, ENTRIES, Entry, Subscriptions};
+use crate::{Directory, ENTRIES, Entry, Subscribing, Subscriptions};
 
 /// The state that the thread keeps for the client whose command runs, and for all clients.
 #[derive(Default)]
@@ -13,32 +12,14 @@ struct Thread {
     directory: Directory,
 }
 
-impl Door for Thread {
-    fn tells_replicas(&self) -> bool {
-        false
-    }
-
-    fn subscriptions(&mut self) -> &mut Subscriptions {
-        &mut self.subscriptions
-    }
-
-    fn directory(&self) -> &Directory {
-        &self.directory
-    }
-
-    fn deliver_before_reply(&mut self, reply: &mut Reply) {
-        reply.simple("delivered");
-    }
-}
-
 impl Host for Thread {
-    fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult {
-        let name = call.command.entry.name;
-        let entry = ENTRIES.iter().chain(PUBSUB.subcommands).find(|entry| entry.name == name);
-        match entry.expect("it is a command of this crate").run {
-            Run::Function(function) => function(&mut call.on::<dyn Door>(self)),
-            Run::Container => unreachable!("the table does not run containers"),
+    fn run_own(&mut self, mut call: OwnCall<'_, '_>) -> CommandResult {
+        if call.command.entry.is_under(Rule::FollowsMessages) {
+            call.reply.simple("delivered");
         }
+        let Thread { subscriptions, directory } = self;
+        let mut host = Subscribing { subscriptions, directory, tells_replicas: false };
+        function_of(ENTRIES, call.command)(&mut call.on(&mut host))
     }
 }
 

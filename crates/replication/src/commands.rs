@@ -7,11 +7,12 @@ use engine::{
     parse_i64, string, token,
 };
 
-use config::CLUSTER_MODE;
+use config::{CLUSTER_MODE, REPL_DISKLESS_SYNC};
 
 use crate::address::Address;
 use crate::failover::FailoverPlan;
 use crate::feed::Feed;
+use crate::parts::Parts;
 use crate::primary::{CopyContent, Replica};
 use crate::waiting::{WAIT, WAITAOF};
 use crate::{Ctx, Entry, Run, handover, role};
@@ -40,16 +41,16 @@ const FAILOVER: Entry = Entry {
 };
 
 fn failover(ctx: &mut Ctx) -> CommandResult {
-    if ctx.host.settings().is_on(CLUSTER_MODE) {
+    if ctx.host.parts.settings.is_on(CLUSTER_MODE) {
         return Err(CommandError::fixed("ERR FAILOVER not allowed in cluster mode."));
     }
     tell_nothing(ctx);
-    let state = &ctx.host.following().failover;
+    let state = &ctx.host.parts.following.failover;
     if matches!(ctx.args[1..], [word] if keyword_is(word, "ABORT")) {
         if !state.is_on() {
             return Err(CommandError::fixed("ERR No failover in progress."));
         }
-        handover::abort(&mut *ctx.host, "it was aborted by hand");
+        handover::abort(&ctx.host.parts, &mut *ctx.host.draw_id, "it was aborted by hand");
         ctx.reply.ok();
         return Ok(());
     }
@@ -57,13 +58,13 @@ fn failover(ctx: &mut Ctx) -> CommandResult {
     if state.is_on() {
         return Err(CommandError::fixed("ERR FAILOVER already in progress."));
     }
-    if ctx.host.following().is_replica() {
+    if ctx.host.parts.following.is_replica() {
         return Err(CommandError::fixed("ERR FAILOVER is not valid when server is a replica."));
     }
-    if let Some(error) = handover::refusal(&*ctx.host, &plan) {
+    if let Some(error) = handover::refusal(&ctx.host.parts, &plan, ctx.host.now_ms) {
         return Err(error);
     }
-    handover::begin(&mut *ctx.host, plan);
+    handover::begin(&ctx.host.parts, plan);
     ctx.reply.ok();
     Ok(())
 }
@@ -78,7 +79,7 @@ fn plan(ctx: &mut Ctx) -> Result<FailoverPlan, CommandError> {
                 let timeout_ms = u64::try_from(parse_i64(text)?).ok().filter(|timeout_ms| *timeout_ms > 0);
                 let timeout_ms =
                     timeout_ms.ok_or(CommandError::fixed("ERR FAILOVER timeout must be greater than 0"))?;
-                plan.end_ms = Some(ctx.host.now_ms().saturating_add(timeout_ms));
+                plan.end_ms = Some(ctx.host.now_ms.saturating_add(timeout_ms));
                 rest
             }
             [host, port, rest @ ..] if keyword_is(word, "TO") && plan.target.is_none() => {
@@ -135,15 +136,15 @@ const SLAVEOF: Entry = Entry {
 };
 
 fn replicaof(ctx: &mut Ctx) -> CommandResult {
-    if ctx.host.settings().is_on(CLUSTER_MODE) {
+    if ctx.host.parts.settings.is_on(CLUSTER_MODE) {
         return Err(CommandError::fixed("ERR REPLICAOF not allowed in cluster mode."));
     }
     tell_nothing(ctx);
-    if ctx.host.following().failover.is_on() {
+    if ctx.host.parts.following.failover.is_on() {
         return Err(CommandError::fixed("ERR REPLICAOF not allowed while failing over."));
     }
     if keyword_is(ctx.args[1], "NO") && keyword_is(ctx.args[2], "ONE") {
-        role::lead(&mut *ctx.host);
+        role::lead(&ctx.host.parts, &mut *ctx.host.draw_id);
         ctx.reply.ok();
         return Ok(());
     }
@@ -153,14 +154,14 @@ fn replicaof(ctx: &mut Ctx) -> CommandResult {
     let port = ds::num::parse_i64(ctx.args[2]).and_then(|port| u16::try_from(port).ok());
     let port = port.ok_or(CommandError::fixed("ERR Invalid master port"))?;
     let primary = Address { host: String::from_utf8_lossy(ctx.args[1]).into_owned(), port };
-    if ctx.host.following().primary().is_some_and(|known| known.is(&primary.host, primary.port)) {
+    if ctx.host.parts.following.primary().is_some_and(|known| known.is(&primary.host, primary.port)) {
         tracing::info!(
             "REPLICAOF would result into synchronization with the master we are already connected with"
         );
         ctx.reply.simple("OK Already connected to specified master");
         return Ok(());
     }
-    role::follow(&mut *ctx.host, primary);
+    role::follow(&ctx.host.parts, primary, ctx.host.now_ms);
     ctx.reply.ok();
     Ok(())
 }
@@ -189,18 +190,20 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
         return Ok(());
     }
     tell_nothing(ctx);
-    if ctx.host.following().failover.is_on() {
+    if ctx.host.parts.following.failover.is_on() {
         return Err(CommandError::fixed("NOMASTERLINK Can't SYNC while failing over"));
     }
     if ctx.args.get(3).is_some_and(|word| keyword_is(word, "FAILOVER")) {
         take_over(ctx)?;
     }
-    let following = ctx.host.following();
+    let following = ctx.host.parts.following;
     if following.is_replica() && !following.is_link_up() {
         return Err(CommandError::fixed("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
-    let (primary, now_ms) = (ctx.host.primary(), ctx.host.now_ms());
-    let (client, address) = ctx.host.client();
+    let (primary, now_ms) = (ctx.host.parts.primary, ctx.host.now_ms);
+    let client = ctx.store.client.id;
+    let address = ctx.host.address.rsplit_once(':').map_or(ctx.host.address, |(address, _)| address);
+    let address = address.trim_matches(['[', ']']).to_owned();
     let peer = ctx.host.peer();
     let (port, capabilities, content) = (peer.port, peer.capabilities, peer.content());
     if content == CopyContent::Functions && !capabilities.reads_marks {
@@ -238,38 +241,40 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
         }
         None => {
             let wants_no_stream = ctx.host.peer().wants_no_stream;
-            let mark = (capabilities.reads_marks && ctx.host.sends_at_once()).then(|| ctx.host.mark());
+            let mark = (capabilities.reads_marks && ctx.host.parts.settings.is_on(REPL_DISKLESS_SYNC))
+                .then(|| (ctx.host.draw_id)());
             Feed::waiting(replica(content), is_announced, wants_no_stream, mark, now_ms)
         }
     };
-    let role = ctx.host.following().version();
+    let role = ctx.host.parts.following.version();
     let peer = ctx.host.peer();
     (peer.feed, peer.role) = (Some(Box::new(feed)), role);
-    ctx.host.attach();
+    ctx.host.is_fed = true;
     Ok(())
 }
 
 /// This server's primary asks it to change places: it leads from now on, and its primary continues as its replica.
 fn take_over(ctx: &mut Ctx) -> CommandResult {
-    if !ctx.host.following().is_replica() {
+    if !ctx.host.parts.following.is_replica() {
         return Err(CommandError::fixed("ERR PSYNC FAILOVER can't be sent to a master."));
     }
-    if !ctx.args[1].eq_ignore_ascii_case(&ctx.host.primary().history().id) {
+    if !ctx.args[1].eq_ignore_ascii_case(&ctx.host.parts.primary.history().id) {
         return Err(CommandError::fixed("ERR PSYNC FAILOVER replid must match my replid."));
     }
-    let divergence = ctx.host.following().divergence.load(std::sync::atomic::Ordering::Relaxed);
+    let divergence = ctx.host.parts.following.divergence.load(std::sync::atomic::Ordering::Relaxed);
     let is_forced = ctx.args.get(4).is_some_and(|word| keyword_is(word, "FORCE"));
     if divergence > 0 && !is_forced {
         return Err(CommandError::new(format!(
             "ERR PSYNC FAILOVER is refused: {divergence} commands of the primary failed here, see master_link_divergence"
         )));
     }
-    if ctx.host.lacks_copy() && !is_forced {
+    let Parts { log, settings, .. } = ctx.host.parts;
+    if log.lacks_copy(settings) && !is_forced {
         return Err(CommandError::fixed(
             "ERR PSYNC FAILOVER is refused: the journal here has not got the last full copy yet",
         ));
     }
-    role::lead(&mut *ctx.host);
+    role::lead(&ctx.host.parts, &mut *ctx.host.draw_id);
     Ok(())
 }
 
@@ -284,7 +289,7 @@ enum ResumePoint {
 /// Where in the stream the client continues, if it knows the stream and that part is still available.
 fn place_of(ctx: &mut Ctx) -> Result<Option<ResumePoint>, CommandError> {
     let (id, first) = (ctx.args[1], parse_i64(ctx.args[2])?);
-    let primary = ctx.host.primary();
+    let primary = ctx.host.parts.primary;
     // It names the first byte that it lacks, counted from 1.
     let offset = u64::try_from(first).ok().and_then(|first| first.checked_sub(1));
     let history = primary.history();
@@ -292,8 +297,12 @@ fn place_of(ctx: &mut Ctx) -> Result<Option<ResumePoint>, CommandError> {
         // Up to where it had another id the stream has been applied here.
         let applied = history.previous.map_or(0, |(_, end)| end);
         let version = ctx.host.peer().capabilities.version();
-        let reader = ctx.host.backlog().read_from_coming(offset, applied, version);
-        let in_journal = || ctx.host.has_in_journal(offset).then_some(ResumePoint::Journal(offset));
+        let log = ctx.host.parts.log;
+        let reader = log.backlog.read_from_coming(offset, applied, version);
+        let in_journal = || {
+            let is_there = log.open().is_some_and(|journal| journal.reaches_back_to(offset));
+            is_there.then_some(ResumePoint::Journal(offset))
+        };
         reader.map(ResumePoint::Memory).or_else(in_journal)
     });
     if place.is_none() && id != b"?" {
@@ -302,7 +311,7 @@ fn place_of(ctx: &mut Ctx) -> Result<Option<ResumePoint>, CommandError> {
             "Partial resynchronization not accepted: the replica asked for {} behind offset {}; {history}, and {} on is kept",
             id.escape_ascii(),
             offset.unwrap_or(0),
-            ctx.host.backlog().first()
+            ctx.host.parts.log.backlog.first()
         );
     }
     Ok(place)
@@ -332,9 +341,9 @@ fn replconf(ctx: &mut Ctx) -> CommandResult {
         return Err(CommandError::SYNTAX);
     }
     let pairs: Vec<(&[u8], &[u8])> = ctx.args[1..].chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    let now_ms = ctx.host.now_ms();
+    let now_ms = ctx.host.now_ms;
     // Nothing can be put into the stream of another server.
-    let is_copy = ctx.host.following().is_replica();
+    let is_copy = ctx.host.parts.following.is_replica();
     for (index, (option, value)) in pairs.iter().enumerate() {
         let (option, value) = (*option, *value);
         let peer = ctx.host.peer();
@@ -348,7 +357,7 @@ fn replconf(ctx: &mut Ctx) -> CommandResult {
                 let durable = durable.and_then(|(_, value)| number(value));
                 feed.replica().acknowledge(offset, durable, now_ms);
                 feed.replica().note_divergence(divergence.and_then(|(_, value)| number(value)).unwrap_or(0));
-                ctx.host.note_ack();
+                ctx.host.parts.note_ack(now_ms);
             }
             return Ok(());
         } else if keyword_is(option, "GETACK") {
@@ -414,7 +423,7 @@ const ROLE: Entry = Entry {
 };
 
 fn role_of(ctx: &mut Ctx) -> CommandResult {
-    let following = ctx.host.following();
+    let following = ctx.host.parts.following;
     if let Some(Address { host, port }) = following.primary() {
         let offset = if following.is_link_up() { following.offset() as i64 } else { -1 };
         ctx.reply.array(5);
@@ -425,11 +434,11 @@ fn role_of(ctx: &mut Ctx) -> CommandResult {
         ctx.reply.int(offset);
         return Ok(());
     }
-    let replicas = ctx.host.primary().replicas(ctx.host.now_ms());
+    let replicas = ctx.host.parts.primary.replicas(ctx.host.now_ms);
     let online = || replicas.iter().filter(|replica| replica.state == "online");
     ctx.reply.array(3);
     ctx.reply.bulk(b"master");
-    ctx.reply.int(ctx.host.position() as i64);
+    ctx.reply.int(ctx.host.parts.log.position() as i64);
     ctx.reply.array(online().count());
     for replica in online() {
         ctx.reply.array(3);

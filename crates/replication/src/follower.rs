@@ -10,7 +10,7 @@
 //!
 //! The server keeps its data until a snapshot has arrived completely and was read without an error. The snapshot then
 //! replaces the data in one step, together with the id and the offset of the stream. `L` is the loaded snapshot, whose
-//! type only [`Around`] knows.
+//! type only [`FollowerAround`] knows.
 //!
 //! Role changes are made in [`Following`], with all shards held. This thread notices them by their version, which it
 //! checks again whenever it has entered shards.
@@ -29,7 +29,8 @@ use crate::history::{History, ReplicationId};
 use crate::incoming::{Incoming, Unread};
 use crate::link::{self, Event, Link, LinkError, LinkOptions, LinkState, Position};
 use crate::link_settings::LinkSettings;
-use crate::stage::Around;
+use crate::parts::{RoleChange, RoleNews};
+use crate::stage::FollowerAround;
 
 /// The delay before it reconnects.
 const RETRY_MS: u64 = 1000;
@@ -144,8 +145,8 @@ impl<L> Follower<L> {
     }
 
     /// Does the work that is due. Must be called several times a second and after a change of the role.
-    pub fn tick(&mut self, around: &mut dyn Around<L>) {
-        let (following, now_ms) = (around.following(), around.now_ms());
+    pub fn tick(&mut self, around: &mut dyn FollowerAround<L>) {
+        let (following, now_ms) = (around.parts().following, around.now_ms());
         handover::step(following, around);
         if self.is_outdated(following) {
             self.version = following.version();
@@ -178,14 +179,14 @@ impl<L> Follower<L> {
         }
     }
 
-    fn dial(&mut self, around: &mut dyn Around<L>) {
-        let following = around.following();
+    fn dial(&mut self, around: &mut dyn FollowerAround<L>) {
+        let following = around.parts().following;
         let Some(address) = following.primary() else { return };
         let resume = match following.resume() {
             Resume::Later => return,
             Resume::Nowhere => None,
             Resume::At(offset) => {
-                let history = around.primary().history();
+                let history = around.parts().primary.history();
                 // If this server made up its id as a primary and wrote nothing under it, no other server knows the id.
                 let is_own = !following.is_synced() && following.failover.state() != FailoverState::Asking;
                 let id = if is_own { history.id_at(offset) } else { history.id };
@@ -210,15 +211,15 @@ impl<L> Follower<L> {
     }
 
     /// The connection is made.
-    pub fn connected(&mut self, conn: ConnId, around: &mut dyn Around<L>) {
+    pub fn connected(&mut self, conn: ConnId, around: &mut dyn FollowerAround<L>) {
         let Stance::Dialing { resume } = self.stance else { return };
         let LinkSettings { credentials, port, address, timeout_ms, unloaded_bytes_max, limits } =
-            around.link_settings();
-        let failover = &around.following().failover;
+            LinkSettings::of(around.parts().settings);
+        let failover = &around.parts().following.failover;
         let (hands_over, takes_snapshots) =
             (failover.state() == FailoverState::Asking, failover.takes_snapshots());
         let forces = failover.forces();
-        let mark = (resume.is_some() && !around.following().is_proven()).then(|| around.random_id());
+        let mark = (resume.is_some() && !around.parts().following.is_proven()).then(|| around.random_id());
         let options = LinkOptions {
             mark,
             credentials,
@@ -248,12 +249,12 @@ impl<L> Follower<L> {
             unloaded_bytes_max,
             durable_slice: 0,
         });
-        linked.settle(around.following(), around);
+        linked.settle(around.parts().following, around);
         self.stance = Stance::Linked(linked);
     }
 
     /// The connection cannot be made, or nothing arrives on it any more.
-    pub fn give_up(&mut self, why: &str, around: &mut dyn Around<L>) {
+    pub fn give_up(&mut self, why: &str, around: &mut dyn FollowerAround<L>) {
         let conn = self.conn();
         if !self.is_hopeless() {
             tracing::warn!("the link to the primary is down: {why}");
@@ -269,7 +270,7 @@ impl<L> Follower<L> {
     }
 
     /// The connection was closed.
-    pub fn closed(&mut self, conn: ConnId, around: &mut dyn Around<L>) {
+    pub fn closed(&mut self, conn: ConnId, around: &mut dyn FollowerAround<L>) {
         if self.conn() == Some(conn) {
             tracing::warn!("Connection with master lost.");
             self.rest(around);
@@ -280,18 +281,23 @@ impl<L> Follower<L> {
         matches!(&self.stance, Stance::Linked(linked) if linked.is_hopeless)
     }
 
-    fn rest(&mut self, around: &mut dyn Around<L>) {
+    fn rest(&mut self, around: &mut dyn FollowerAround<L>) {
         let now_ms = around.now_ms();
         let retry_ms = if self.is_hopeless() { HOPELESS_RETRY_MS } else { RETRY_MS };
         self.stance = Stance::Resting { until_ms: now_ms + retry_ms };
         self.applier.break_off();
-        if around.following().is_replica() {
-            around.following().note_down(now_ms);
+        if around.parts().following.is_replica() {
+            around.parts().following.note_down(now_ms);
         }
     }
 
     /// The outcome of loading a snapshot.
-    pub fn snapshot_read(&mut self, attempt: u64, read: Result<L, Unread>, around: &mut dyn Around<L>) {
+    pub fn snapshot_read(
+        &mut self,
+        attempt: u64,
+        read: Result<L, Unread>,
+        around: &mut dyn FollowerAround<L>,
+    ) {
         let Stance::Linked(linked) = &mut self.stance else { return };
         if attempt != self.attempt {
             return;
@@ -309,20 +315,20 @@ impl<L> Follower<L> {
     }
 
     /// Handles bytes from the primary.
-    pub fn received(&mut self, bytes: &[u8], around: &mut dyn Around<L>) {
+    pub fn received(&mut self, bytes: &[u8], around: &mut dyn FollowerAround<L>) {
         if let Stance::Linked(linked) = &mut self.stance
             && !bytes.is_empty()
         {
             linked.link.received(bytes, around.now_ms());
-            around.following().note_heard(around.now_ms());
+            around.parts().following.note_heard(around.now_ms());
         }
         self.go_on(around);
     }
 
     /// Handles received bytes, for one turn.
-    fn go_on(&mut self, around: &mut dyn Around<L>) {
+    fn go_on(&mut self, around: &mut dyn FollowerAround<L>) {
         let Stance::Linked(linked) = &mut self.stance else { return };
-        let role = (around.following(), self.version);
+        let role = (around.parts().following, self.version);
         let mut turn = Turn { linked, applier: &mut self.applier, role, attempt: self.attempt };
         match turn.run(around) {
             Ok(is_done) => {
@@ -340,16 +346,16 @@ impl<L> Follower<L> {
 
 impl<L> Linked<L> {
     /// Reports how far the log is on disk. Before a snapshot is in place, the log on disk belongs to another stream.
-    fn note_durable(&mut self, around: &dyn Around<L>) {
+    fn note_durable(&mut self, around: &dyn FollowerAround<L>) {
         if self.pending.is_none() && self.link.state() == LinkState::Connected {
-            let durable = around.durable();
+            let durable = around.parts().log.durable_end();
             self.durable_slice = durable.map_or(0, |(slice, _)| slice);
             self.link.set_durable(durable.map(|(_, offset)| offset));
         }
     }
 
     /// Sends output, continues or stops reading, and publishes the state.
-    fn settle(&mut self, following: &Following, around: &mut dyn Around<L>) {
+    fn settle(&mut self, following: &Following, around: &mut dyn FollowerAround<L>) {
         let is_full = self.is_behind && self.link.waiting_bytes() > UNAPPLIED_BYTES_MAX;
         // While a snapshot is loaded, the stream waits here rather than at the primary.
         let reads = if self.link.is_loading() {
@@ -386,7 +392,7 @@ struct Turn<'a, L> {
 
 impl<L> Turn<'_, L> {
     /// Handles received bytes. Returns false if there are more. An error ends the link.
-    fn run(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
+    fn run(&mut self, around: &mut dyn FollowerAround<L>) -> Result<bool, String> {
         let mut round_count = 0;
         while round_count < ROUNDS_PER_TURN {
             if let Some(pending) = self.linked.pending.take()
@@ -423,7 +429,7 @@ impl<L> Turn<'_, L> {
     }
 
     /// Handles received bytes up to an event that needs action. Returns false if nothing has arrived.
-    fn take_events(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
+    fn take_events(&mut self, around: &mut dyn FollowerAround<L>) -> Result<bool, String> {
         let mut has_come = false;
         let much = self.linked.link.waiting_bytes() >= MUCH_BYTES;
         while !self.applier.is_full(much) && !self.linked.is_paused && self.linked.pending.is_none() {
@@ -436,7 +442,7 @@ impl<L> Turn<'_, L> {
     }
 
     /// Handles the next event. Returns false if there is none.
-    fn take_event(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
+    fn take_event(&mut self, around: &mut dyn FollowerAround<L>) -> Result<bool, String> {
         let Linked { link, incoming, received_bytes, position, pending, is_paused, is_hopeless, .. } =
             &mut *self.linked;
         let next = link.next(around.now_ms()).map_err(|error| {
@@ -483,7 +489,11 @@ impl<L> Turn<'_, L> {
     }
 
     /// Does a step that needs all shards. Returns the step if the shards cannot be entered now.
-    fn settle_pending(&mut self, pending: Pending<L>, around: &mut dyn Around<L>) -> Option<Pending<L>> {
+    fn settle_pending(
+        &mut self,
+        pending: Pending<L>,
+        around: &mut dyn FollowerAround<L>,
+    ) -> Option<Pending<L>> {
         let (following, version) = self.role;
         if !around.enter_all() || following.version() != version {
             around.leave();
@@ -493,15 +503,15 @@ impl<L> Turn<'_, L> {
         let drops_replicas = match pending {
             Pending::Continue(id) => {
                 assert!(self.linked.incoming.is_none(), "a stream that goes on has no snapshot");
-                let History { id: former, .. } = around.primary().history();
+                let History { id: former, .. } = around.parts().primary.history();
                 let Resume::At(offset) = following.resume() else { return None };
                 if former != id {
                     let asked = self.linked.link.asked().map(|asked| (*asked.id.as_bytes(), offset));
-                    around.door().rename_stream(History { id, previous: asked });
+                    around.parts().rename_stream(History { id, previous: asked });
                 }
                 following.note_synced(offset);
                 following.set_stream_db(self.applier.db());
-                around.go_on_copying();
+                around.parts().log.go_on_copying();
                 tracing::info!("Successful partial resynchronization with master.");
                 former != id
             }
@@ -509,7 +519,7 @@ impl<L> Turn<'_, L> {
                 let position = self.linked.position;
                 let (id, offset) =
                     position.map_or((around.random_id(), 0), |at| (*at.id.as_bytes(), at.offset));
-                around.primary().set_history(History::new(id));
+                around.parts().primary.set_history(History::new(id));
                 *self.applier = Applier::new(Some(around.put_in_place(loaded, offset).unwrap_or(0)));
                 following.note_synced(offset);
                 following.divergence.store(0, Ordering::Relaxed);
@@ -521,11 +531,13 @@ impl<L> Turn<'_, L> {
                 true
             }
         };
-        handover::succeed(around.door());
+        handover::succeed(&around.parts());
         around.finish();
         around.leave();
         if drops_replicas {
-            around.drop_replicas();
+            // They connect again and ask where they are.
+            let news = RoleNews::Changed(RoleChange::Promoted, following.version() + 1);
+            around.parts().threads.announce(news);
         }
         None
     }

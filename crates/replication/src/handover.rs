@@ -27,8 +27,10 @@ use engine::CommandError;
 use crate::address::Address;
 use crate::failover::{Failover, FailoverPlan, FailoverState, StreamMark};
 use crate::following::Following;
-use crate::stage::Around;
-use crate::{Door, role};
+use crate::history::ReplicationId;
+use crate::parts::Parts;
+use crate::role;
+use crate::stage::FollowerAround;
 
 /// The question for the offset, as it is written in the stream.
 pub const QUESTION: [&[u8]; 3] = [b"REPLCONF", b"GETACK", b"*"];
@@ -36,43 +38,43 @@ pub const QUESTION: [&[u8]; 3] = [b"REPLCONF", b"GETACK", b"*"];
 const QUESTION_BYTES: u64 = 37;
 
 /// Begins a failover. All shards are held.
-pub(crate) fn begin(door: &mut dyn Door, plan: FailoverPlan) {
+pub(crate) fn begin(parts: &Parts, plan: FailoverPlan) {
     match &plan.target {
         Some(Address { host, port }) => tracing::info!("FAILOVER requested to {host}:{port}."),
         None => tracing::info!("FAILOVER requested."),
     }
-    let failover = &door.following().failover;
+    let failover = &parts.following.failover;
     assert!(!failover.is_on(), "one failover at a time");
     *failover.under_way() = Some((plan, None));
     failover.set_state(FailoverState::Waiting);
-    door.hold_writes(true);
+    parts.hold_writes(true);
 }
 
 /// Ends the failover in progress without success; this server leads again. The caller holds all shards.
-pub(crate) fn abort(door: &mut dyn Door, why: &str) {
+pub(crate) fn abort(parts: &Parts, draw_id: impl FnOnce() -> ReplicationId, why: &str) {
     tracing::warn!("Aborting the failover: {why}");
-    if door.following().is_replica() {
-        role::lead(door);
+    if parts.following.is_replica() {
+        role::lead(parts, draw_id);
     }
-    door.following().failover.end();
-    door.hold_writes(false);
+    parts.following.failover.end();
+    parts.hold_writes(false);
 }
 
 /// Ends the failover in progress, if there is one: the target has taken over and is followed. The caller holds all
 /// shards.
-pub(crate) fn succeed(door: &mut dyn Door) {
-    let failover = &door.following().failover;
+pub(crate) fn succeed(parts: &Parts) {
+    let failover = &parts.following.failover;
     if failover.is_on() {
         tracing::info!("Failover completed: the former replica is the primary");
         failover.end();
-        door.hold_writes(false);
+        parts.hold_writes(false);
     }
 }
 
 /// The reason to refuse this failover, if there is one.
-pub(crate) fn refusal(door: &dyn Door, plan: &FailoverPlan) -> Option<CommandError> {
+pub(crate) fn refusal(parts: &Parts, plan: &FailoverPlan, now_ms: u64) -> Option<CommandError> {
     let FailoverPlan { target, forces, end_ms } = plan;
-    let replicas = door.primary().replicas(door.now_ms());
+    let replicas = parts.primary.replicas(now_ms);
     let is_there =
         |target: &Address| replicas.iter().find(|replica| target.is(&replica.address, replica.port));
     let why = match target.as_ref().map(is_there) {
@@ -95,7 +97,7 @@ pub(crate) fn refusal(door: &dyn Door, plan: &FailoverPlan) -> Option<CommandErr
 
 /// Continues the failover in progress. The thread of the link must call this several times a second and when a replica
 /// has acknowledged something.
-pub(crate) fn step<L>(following: &Following, around: &mut dyn Around<L>) {
+pub(crate) fn step<L>(following: &Following, around: &mut dyn FollowerAround<L>) {
     let failover = &following.failover;
     match failover.state() {
         FailoverState::Nothing | FailoverState::Asking | FailoverState::Joining => {}
@@ -113,7 +115,8 @@ pub(crate) fn step<L>(following: &Following, around: &mut dyn Around<L>) {
         }
         FailoverState::Refused => {
             if around.enter_all() && failover.state() == FailoverState::Refused {
-                abort(around.door(), "Failover target rejected psync request");
+                let parts = around.parts();
+                abort(&parts, || around.random_id(), "Failover target rejected psync request");
                 around.finish();
             }
             around.leave();
@@ -122,23 +125,23 @@ pub(crate) fn step<L>(following: &Following, around: &mut dyn Around<L>) {
 }
 
 /// Whether there is something to decide: no mark is set yet, or a replica has acknowledged it.
-fn has_news<L>(failover: &Failover, around: &mut dyn Around<L>) -> bool {
+fn has_news<L>(failover: &Failover, around: &mut dyn FollowerAround<L>) -> bool {
     match &*failover.under_way() {
         None => false,
         Some((_, None)) => true,
-        Some((plan, Some(mark))) => reached(mark, plan, around.door()).is_some(),
+        Some((plan, Some(mark))) => reached(mark, plan, &around.parts()).is_some(),
     }
 }
 
 /// Hands over, gives up, or sets a mark. The caller holds all shards.
-fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
+fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn FollowerAround<L>) {
     let mut under_way = failover.under_way();
     let Some((plan, mark)) = &mut *under_way else { return };
-    let door = around.door();
-    let sent_bytes = door.sent_bytes();
+    let parts = around.parts();
+    let sent_bytes = parts.log.log.sent_bytes();
     assert!(mark.as_ref().is_none_or(|mark| mark.sent_bytes <= sent_bytes), "what was sent stays sent");
     let synced = mark.as_ref().filter(|mark| mark.sent_bytes == sent_bytes);
-    let target = match synced.and_then(|mark| reached(mark, plan, door)) {
+    let target = match synced.and_then(|mark| reached(mark, plan, &parts)) {
         Some(target) => {
             tracing::info!("Failover target is synced, failing over.");
             Some(target)
@@ -151,27 +154,27 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
     };
     if let Some(target) = target {
         // In this order: whoever reads that it asks finds a replica.
-        role::follow(door, target);
-        assert!(door.following().is_replica(), "the role changes before it is asked to take over");
+        role::follow(&parts, target, around.now_ms());
+        assert!(parts.following.is_replica(), "the role changes before it is asked to take over");
         return failover.set_state(FailoverState::Asking);
     }
     if is_over {
         drop(under_way);
-        return abort(door, "Replica never caught up before timeout");
+        return abort(&parts, || around.random_id(), "Replica never caught up before timeout");
     }
     // This makes an answer with the offset before the question cover all earlier slices.
-    around.door().cut();
-    around.primary().note_asked();
+    parts.log.cut_for_replicas();
+    parts.primary.note_asked();
     around.tx().tell_replicas(&QUESTION);
-    let door = around.door();
-    *mark = Some(StreamMark { sent_bytes: door.sent_bytes(), cut: door.cut() });
+    let sent_bytes = parts.log.log.sent_bytes();
+    *mark = Some(StreamMark { sent_bytes, cut: parts.log.cut_for_replicas() });
 }
 
 /// A replica that `plan` allows and that has acknowledged everything up to `mark`.
-fn reached(mark: &StreamMark, plan: &FailoverPlan, door: &dyn Door) -> Option<Address> {
+fn reached(mark: &StreamMark, plan: &FailoverPlan, parts: &Parts) -> Option<Address> {
     let end = mark.cut.end()?;
     assert!(end >= QUESTION_BYTES, "the stream has the question before the mark");
-    door.primary().caught_up(plan.target.as_ref(), end - QUESTION_BYTES..end)
+    parts.primary.caught_up(plan.target.as_ref(), end - QUESTION_BYTES..end)
 }
 
 #[cfg(test)]

@@ -4,13 +4,10 @@ use engine::{Client, Command, Table, Tx};
 use persistence::Role;
 use proactor::ConnId;
 
-use crate::Door;
 use crate::address::Address;
-use crate::following::Following;
 use crate::history::ReplicationId;
 use crate::incoming::Incoming;
-use crate::link_settings::LinkSettings;
-use crate::primary::Primary;
+use crate::parts::Parts;
 use crate::wide::Help;
 
 /// The commands that a stream may contain, by the names that all servers use.
@@ -67,15 +64,9 @@ pub trait Stage {
 }
 
 /// The services of the thread that follows a primary.
-pub trait Around<L>: Stage {
-    /// The state of the link, shared by all threads.
-    fn following(&self) -> &'static Following;
-
-    /// This server as a primary of its own replicas.
-    fn primary(&self) -> &'static Primary;
-
-    /// The thread, for changes of the role.
-    fn door(&mut self) -> &mut dyn Door;
+pub trait FollowerAround<L>: Stage {
+    /// What the threads share.
+    fn parts(&self) -> Parts;
 
     /// The commands that a stream may contain.
     fn vocabulary(&self) -> Vocabulary;
@@ -83,19 +74,11 @@ pub trait Around<L>: Stage {
     /// The time on the monotonic clock.
     fn now_ms(&self) -> u64;
 
-    /// The settings of the link.
-    fn link_settings(&self) -> LinkSettings;
-
     /// Begins to connect; the outcome is reported later.
     fn dial(&mut self, address: Address, attempt: u64);
 
     /// Begins to store and load a snapshot; the outcome is reported later.
     fn receive_snapshot(&mut self, attempt: u64) -> Result<Incoming, String>;
-
-    /// The last slice of this server's log that is on disk, and its offset, as far as known. `None`: applied changes do
-    /// not reach the disk, because there is no journal, it has no base yet or is never synced, or the disk accepts no
-    /// writes.
-    fn durable(&self) -> Option<(u64, u64)>;
 
     /// Enters all shards. Returns false if some are taken.
     fn enter_all(&mut self) -> bool;
@@ -103,12 +86,6 @@ pub trait Around<L>: Stage {
     /// Replaces all data with the loaded data and restarts the log at this offset. All shards are entered. Returns the
     /// database selected in the stream.
     fn put_in_place(&mut self, loaded: L, offset: u64) -> Option<u32>;
-
-    /// Continues the log as a copy at its current position. All shards are entered.
-    fn go_on_copying(&mut self);
-
-    /// Disconnects this server's replicas. They reconnect and ask where they are.
-    fn drop_replicas(&mut self);
 
     /// A random id.
     fn random_id(&mut self) -> ReplicationId;

@@ -6,8 +6,11 @@
 //!
 //! Not here: how a client waits, and when replicas are asked (`server`, `life/syncing.rs`).
 
+use config::APPENDONLY;
 use engine::Flag::*;
-use engine::{Acl, CommandError, CommandResult, Group, Mode, Shape, integer, parse_i64, parse_timeout_in_ms};
+use engine::{
+    Acl, CommandError, CommandResult, Group, Mode, Shape, Tx, integer, parse_i64, parse_timeout_in_ms,
+};
 use resp::Reply;
 
 use crate::{Ctx, Entry, Run};
@@ -83,7 +86,7 @@ pub(crate) const WAIT: Entry = Entry {
 };
 
 fn wait(ctx: &mut Ctx) -> CommandResult {
-    if ctx.host.following().is_replica() {
+    if ctx.host.parts.following.is_replica() {
         return Err(CommandError::fixed(WAIT_AT_REPLICA));
     }
     let replicas = parse_i64(ctx.args[1])?.max(0) as u64;
@@ -116,10 +119,10 @@ fn waitaof(ctx: &mut Ctx) -> CommandResult {
     let replicas = u64::try_from(parse_i64(ctx.args[2])?);
     let replicas = replicas.map_err(|_| CommandError::OUT_OF_RANGE_POSITIVE)?;
     let timeout_ms = parse_timeout_in_ms(ctx.args[3], ctx.store.now())?;
-    if ctx.host.following().is_replica() {
+    if ctx.host.parts.following.is_replica() {
         return Err(CommandError::fixed(WAITAOF_AT_REPLICA));
     }
-    if local > 0 && !ctx.host.wants_journal() {
+    if local > 0 && !ctx.host.parts.settings.is_on(APPENDONLY) {
         return Err(NO_JOURNAL);
     }
     await_copies(ctx, Wish { is_local: local > 0, replicas, is_durable: true }, timeout_ms);
@@ -129,11 +132,28 @@ fn waitaof(ctx: &mut Ctx) -> CommandResult {
 /// Replies if the request is already fulfilled or the client may not wait here. Otherwise the client waits.
 fn await_copies(ctx: &mut Ctx, wish: Wish, timeout_ms: u64) {
     let may_wait = !ctx.store.client.deny_blocking;
-    let awaited = ctx.host.awaited(ctx.store.tx, wish, may_wait);
-    let reached = ctx.host.reached(&awaited);
+    let tx = &mut *ctx.store.tx;
+    if may_wait {
+        // What the transaction wrote is published and included.
+        tx.commit();
+        note_written(tx, ctx.host.written_slice);
+    }
+    let (written, parts) = (*ctx.host.written_slice, ctx.host.parts);
+    let kept = if tx.hold.has_unpublished() { u64::MAX } else { parts.log.unkept(written).unwrap_or(0) };
+    let awaited = Awaited { wish, written, kept };
+    let reached = parts.reached(&awaited);
     if may_wait && !awaited.is_met_by(reached) {
-        ctx.host.await_copies(awaited, timeout_ms);
+        ctx.host.waits_for = Some((awaited, timeout_ms));
     } else {
         awaited.reply(reached, &mut ctx.reply);
+    }
+}
+
+/// Notes that the changes that `tx` has committed belong to a client, whose last slice with a write is `written_slice`.
+#[inline]
+pub fn note_written(tx: &mut Tx<'_>, written_slice: &mut u64) {
+    let written = std::mem::take(&mut tx.written);
+    if written > 0 {
+        *written_slice = written;
     }
 }

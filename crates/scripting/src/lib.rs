@@ -9,11 +9,11 @@
 //!   each run      running.rs: the shards that a script touches (roaming.rs), its time limits
 //!                    │
 //!                    ▼
-//!                 Door (door.rs): rights and memory of its commands, what happens meanwhile
+//!           ScriptHost (host.rs): rights and memory of its commands, what happens meanwhile
 //! ```
 //!
-//! The server has one [`Scripts`], and one [`States`] for each thread. The commands ([`ENTRIES`]) use their
-//! thread's [`Door`].
+//! The server has one [`Scripts`], and one [`States`] for each thread. The commands ([`ENTRIES`]) work with a
+//! [`ScriptThread`].
 //!
 //! Libraries are an immutable set with a version. A thread that runs a function compares versions and loads
 //! what it lacks into a Lua state of its own. A function that holds no shard starts again if the set has
@@ -26,8 +26,8 @@
 
 mod commands;
 mod demands;
-mod door;
 mod found;
+mod host;
 mod libraries;
 mod program;
 mod roamed;
@@ -39,8 +39,8 @@ mod states;
 
 pub use commands::{Change, ENTRIES, Entry, Function, change_of};
 pub use demands::Demands;
-pub use door::{Answer, Door, ScriptSettings, Standing};
 pub use found::FoundLibraries;
+pub use host::{Answer, ScriptHost, ScriptSettings, ScriptThread, Standing};
 pub use libraries::{Libraries, Loading};
 pub use program::{Failure, Program};
 pub use roamed::{ROAMED_AUX, Roamed};

@@ -16,7 +16,7 @@ use resp::{Output, Proto, Reply};
 use shard::ShardId;
 use smallvec::SmallVec;
 
-use crate::door::{Door, ScriptSettings, Standing};
+use crate::host::{ScriptSettings, ScriptThread};
 use crate::program::Program;
 use crate::roaming::Waiting;
 use crate::scripts::Scripts;
@@ -38,22 +38,22 @@ pub(crate) struct ScriptCall<'a> {
 
 /// Runs a script or function on the entered shards.
 pub(crate) fn run<'t>(
-    door: &mut dyn Door,
+    host: &mut ScriptThread<'_>,
     tx: &mut Tx<'t>,
     client: Client,
     call: &ScriptCall,
     reply: &mut Reply,
 ) -> Result<lua::Errors, CommandError> {
     let client = as_in_script(client);
-    let ScriptSettings { trusted_after, time_max_ms, .. } = door.settings();
-    let states = door.states();
+    let ScriptSettings { trusted_after, time_max_ms, .. } = (host.settings)();
+    let states = host.states();
     let mut running = states.begin();
     let (scripts, thread, started_ms) = (states.scripts, states.thread, states.clock.monotonic_ms());
-    door.enter_script(&client);
-    let lacks_room = !call.program.flags().allow_oom && door.lacked_room(&client);
+    host.thread.enter_script(&client);
+    let lacks_room = !call.program.flags().allow_oom && host.lacks_room;
     let mut run = ScriptRun {
         tx,
-        door,
+        host,
         scripts,
         thread,
         libraries_version: running.libraries_version,
@@ -64,11 +64,12 @@ pub(crate) fn run<'t>(
         is_slow: false,
         reach: Reach::Declared,
         wanted: SmallVec::new(),
+        lent_count: 0,
         is_watched: call.program.reach().may_roam(trusted_after),
     };
     let outcome = run.run(&mut running, reply);
-    let (reach, is_slow, wanted) = (run.reach, run.is_slow, run.wanted);
-    run.tx.is_silent = false;
+    let ScriptRun { reach, is_slow, wanted, lent_count, .. } = run;
+    tx.is_silent = false;
     let may_be_noted = reach == Reach::Roaming || matches!(outcome, lua::Outcome::Returned(_));
     if may_be_noted && call.program.reach().note(reach, trusted_after) {
         scripts.roamed.add(call.program.name());
@@ -76,8 +77,8 @@ pub(crate) fn run<'t>(
     if is_slow {
         scripts.end_slow(thread);
     }
-    door.leave_script(is_slow);
-    door.states().end(running);
+    host.thread.leave_script(is_slow, lent_count);
+    host.states().end(running);
     match outcome {
         lua::Outcome::Missing => Err(CommandError::NO_SCRIPT),
         lua::Outcome::Retry => Err(CommandError::again(wanted)),
@@ -86,9 +87,9 @@ pub(crate) fn run<'t>(
 }
 
 /// A running script or function.
-struct ScriptRun<'a, 't> {
+struct ScriptRun<'a, 't, 'h> {
     tx: &'a mut Tx<'t>,
-    door: &'a mut dyn Door,
+    host: &'a mut ScriptThread<'h>,
     scripts: &'static Scripts,
     /// The thread's number.
     thread: usize,
@@ -104,11 +105,13 @@ struct ScriptRun<'a, 't> {
     reach: Reach,
     /// If the script runs again: the shards that it needs then.
     wanted: SmallVec<[ShardId; 8]>,
+    /// How many shards it has lent.
+    lent_count: usize,
     /// The script is not trusted yet, so the keys that it touches are checked.
     is_watched: bool,
 }
 
-impl ScriptRun<'_, '_> {
+impl ScriptRun<'_, '_, '_> {
     /// Runs the program in its Lua state.
     fn run(&mut self, running: &mut Running, reply: &mut Reply) -> lua::Outcome {
         let ScriptCall { program, request, key_count, .. } = self.call;
@@ -123,7 +126,7 @@ impl ScriptRun<'_, '_> {
     }
 }
 
-impl lua::Host for ScriptRun<'_, '_> {
+impl lua::Host for ScriptRun<'_, '_, '_> {
     fn call(&mut self, args: &[&[u8]], is_resp3: bool, out: &mut Output) -> Result<(), Interrupt> {
         let proto = if is_resp3 { Proto::Resp3 } else { Proto::Resp2 };
         self.check_time()?;
@@ -141,21 +144,21 @@ impl lua::Host for ScriptRun<'_, '_> {
             return self.refuse(args, &error, proto, out);
         }
         self.tx.located = located;
-        while let Outcome::Again(shards) = self.door.run(self.tx, command, args, proto, out) {
+        while let Outcome::Again(shards) = self.host.thread.run(self.tx, command, args, proto, out) {
             self.enter(&Needs::several(shards.into_vec().into()))?;
         }
         Ok(())
     }
 
     fn tick(&mut self) -> Result<(), Interrupt> {
-        if self.door.has_to_end(self.tx.wrote) {
+        if self.host.shutdown.ends_script(self.thread as u16, self.tx.wrote) {
             return Err(Interrupt::Killed);
         }
-        let ScriptSettings { slow_after_ms, time_max_ms, .. } = self.door.settings();
+        let ScriptSettings { slow_after_ms, time_max_ms, .. } = (self.host.settings)();
         self.time_max_ms = time_max_ms;
         self.check_time()?;
-        self.door.breathe();
-        let now_ms = self.door.states().clock.monotonic_ms();
+        self.host.thread.breathe();
+        let now_ms = self.host.states().clock.monotonic_ms();
         if now_ms.saturating_sub(self.started_ms) < slow_after_ms {
             return Ok(());
         }
@@ -173,7 +176,7 @@ impl lua::Host for ScriptRun<'_, '_> {
         if self.tx.wrote {
             slow.note_write();
         }
-        self.door.serve_others(self.tx);
+        self.host.thread.serve_others(self.tx);
         // A server that shuts down does not wait for slow scripts, even if they have written.
         let is_over = slow.get() == Slow::Killed || self.scripts.is_stopping();
         if is_over { Err(Interrupt::Killed) } else { Ok(()) }
@@ -189,7 +192,7 @@ impl lua::Host for ScriptRun<'_, '_> {
 
     fn is_allowed(&mut self, args: &[&[u8]]) -> Option<bool> {
         let command = self.tx.table.named(args).ok()?;
-        Some(self.door.is_permitted(command, args))
+        Some(self.host.thread.permit(command, args, false).is_ok())
     }
 }
 
@@ -199,7 +202,7 @@ fn as_in_script(client: Client) -> Client {
     Client { deny_blocking: true, in_script: true, proto: Proto::Resp2, may_be_gone: false, ..client }
 }
 
-impl<'t> ScriptRun<'_, 't> {
+impl<'t> ScriptRun<'_, 't, '_> {
     /// Ends the script if it has written nothing and exceeds `script-time-max`. A script that has written
     /// continues, because its changes must not be applied by half.
     #[inline]
@@ -207,7 +210,7 @@ impl<'t> ScriptRun<'_, 't> {
         if self.time_max_ms == u64::MAX || self.tx.wrote {
             return Ok(());
         }
-        let spent_ms = self.door.states().clock.monotonic_ms().saturating_sub(self.started_ms);
+        let spent_ms = self.host.states().clock.monotonic_ms().saturating_sub(self.started_ms);
         if spent_ms < self.time_max_ms { Ok(()) } else { Err(Interrupt::TimeOver) }
     }
 
@@ -219,7 +222,7 @@ impl<'t> ScriptRun<'_, 't> {
         out: &mut Output,
     ) -> Result<(), Interrupt> {
         let known = self.tx.table.named(args).ok().map(|command| command.id);
-        self.door.note_refusal(known, error);
+        self.host.thread.note_refusal(known, error);
         Reply::new(out, proto).error(error.text());
         Ok(())
     }
@@ -234,25 +237,26 @@ impl<'t> ScriptRun<'_, 't> {
         if command.has(Flag::NoScript) {
             return Err(CommandError::NOT_FROM_SCRIPT);
         }
-        let has_standing = !self.tx.keeps_due && self.door.has_standing();
-        let standing = if has_standing { self.door.standing() } else { Standing::default() };
-        if standing.stale.is_some() && !command.has(Flag::Stale) {
+        let standing = if self.tx.keeps_due { None } else { (self.host.standing)() };
+        let (read_only, stale) =
+            standing.map_or((None, None), |standing| (standing.read_only, standing.stale));
+        if stale.is_some() && !command.has(Flag::Stale) {
             return Err(CommandError::fixed("ERR Can not execute the command on a stale replica"));
         }
-        self.door.permit(command, args)?;
+        self.host.thread.permit(command, args, true)?;
         if self.call.is_read_only && (command.writes(args) || command.has(Flag::MayReplicate)) {
             return Err(CommandError::new("ERR Write commands are not allowed from read-only scripts."));
         }
         // A script that has written is not stopped half-way by conditions that may change at any moment.
         let may_be_refused = command.writes(args) && !self.tx.wrote;
-        if may_be_refused && let Some(error) = standing.read_only {
+        if may_be_refused && let Some(error) = read_only {
             return Err(error);
         }
         if self.lacks_room && command.has(Flag::DenyOom) {
             return Err(CommandError::OUT_OF_MEMORY);
         }
         self.lacks_room &= !command.is_write();
-        if may_be_refused && let Some(error) = self.door.refuses_writes() {
+        if may_be_refused && let Some(error) = (self.host.refuses_writes)() {
             return Err(error);
         }
         Ok(command)
@@ -364,7 +368,7 @@ impl<'t> ScriptRun<'_, 't> {
             let _ = lua::Host::tick(self);
         }
         self.tx.hold.shards().note_asker(false);
-        self.door.note_lent(lent_count);
+        self.lent_count += lent_count;
         if written > 0 {
             // Checked when the shards are left, even if nothing more is recorded.
             self.tx.written = written;

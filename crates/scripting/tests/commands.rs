@@ -1,11 +1,15 @@
-//! The commands on a single-threaded store, with a door that records the calls made to it.
+//! The commands on a single-threaded store, with a thread that records what it is asked for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use engine::{
-    Client, Command, CommandError, CommandId, CommandResult, Host, Local, Outcome, OwnCall, Run, Tx,
+    Client, Command, CommandError, CommandId, CommandResult, Host, Local, Outcome, OwnCall, Tx, function_of,
 };
 use proactor::Clock;
+use process::shutdown::Shutdown;
 use resp::{Output, Proto};
-use scripting::{Answer, Door, Entry, Function, ScriptSettings, Scripts, Standing, States};
+use scripting::{Entry, ScriptHost, ScriptSettings, ScriptThread, Scripts, Standing, States};
 
 const COUNT: &[u8] = b"#!lua name=a
 redis.register_function('count', function(keys, args) return redis.call('INCRBY', keys[1], args[1]) end)";
@@ -20,7 +24,7 @@ struct Thread {
     time_max_ms: u64,
     standing: Standing,
     /// After this many commands of scripts, nothing may be written any more.
-    commands_left: Option<u32>,
+    commands_left: Arc<AtomicU32>,
     /// The client that the script's commands come from.
     client: Option<Client>,
     refused: Vec<String>,
@@ -28,52 +32,23 @@ struct Thread {
     killed: Option<Result<(), CommandError>>,
 }
 
-impl Door for Thread {
-    fn breathe(&mut self) {}
-
-    fn states(&mut self) -> &mut States {
+impl ScriptHost for Thread {
+    fn lend_states(&mut self) -> &mut States {
         &mut self.states
-    }
-
-    fn settings(&self) -> ScriptSettings {
-        ScriptSettings { slow_after_ms: self.slow_after_ms, time_max_ms: self.time_max_ms, trusted_after: 2 }
-    }
-
-    fn lacked_room(&self, client: &Client) -> bool {
-        client.lacks_room
     }
 
     fn enter_script(&mut self, client: &Client) {
         assert!(self.client.replace(*client).is_none(), "no script calls another one");
     }
 
-    fn leave_script(&mut self, was_slow: bool) {
+    fn leave_script(&mut self, was_slow: bool, _: usize) {
         assert_eq!(was_slow, self.killed.is_some());
         self.client = None;
     }
 
-    fn permit(&mut self, command: &Command, args: &[&[u8]]) -> CommandResult {
-        if self.is_permitted(command, args) {
-            Ok(())
-        } else {
-            Err(CommandError::fixed("NOPERM not this one"))
-        }
-    }
-
-    fn is_permitted(&mut self, command: &Command, _: &[&[u8]]) -> bool {
-        command.full_name != "exists"
-    }
-
-    fn has_standing(&self) -> bool {
-        self.standing() != Standing::default()
-    }
-
-    fn standing(&self) -> Standing {
-        self.standing.clone()
-    }
-
-    fn refuses_writes(&self) -> Option<CommandError> {
-        (self.commands_left == Some(0)).then_some(CommandError::fixed("MISCONF no"))
+    fn permit(&mut self, command: &Command, _: &[&[u8]], _: bool) -> CommandResult {
+        let is_permitted = command.full_name != "exists";
+        if is_permitted { Ok(()) } else { Err(CommandError::fixed("NOPERM not this one")) }
     }
 
     fn run<'t>(
@@ -85,20 +60,13 @@ impl Door for Thread {
         out: &mut Output,
     ) -> Outcome {
         let client = Client { proto, ..self.client.expect("a script runs") };
-        self.commands_left = self.commands_left.map(|left| left.saturating_sub(1));
+        let left = self.commands_left.load(Ordering::Relaxed);
+        self.commands_left.store(left.saturating_sub(1), Ordering::Relaxed);
         tx.run(command, args, &client, self, out)
     }
 
     fn note_refusal(&mut self, _: Option<CommandId>, error: &CommandError) {
         self.refused.push(error.to_string());
-    }
-
-    fn note_errors(&mut self, _: &Command, _: &lua::Errors) {}
-
-    fn note_lent(&mut self, _: usize) {}
-
-    fn has_to_end(&mut self, _: bool) -> bool {
-        false
     }
 
     fn serve_others(&mut self, _: &mut Tx<'_>) {
@@ -108,29 +76,28 @@ impl Door for Thread {
             self.scripts.stop();
         }
     }
-
-    fn answer_once_scripts_passed(&mut self, _: Answer) {
-        unreachable!("no client can wait here");
-    }
 }
 
 impl Host for Thread {
     fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult {
-        function(call.command)(&mut call.on::<dyn Door>(self))
-    }
-}
-
-/// The function of a command.
-fn function(command: &Command) -> Function {
-    let mut names = command.full_name.split('|');
-    let mut entries = scripting::ENTRIES;
-    loop {
-        let name = names.next().expect("it is one of these");
-        let entry = entries.iter().find(|entry| entry.name == name).expect("it is one of these");
-        match entry.run {
-            Run::Function(function) => return function,
-            Run::Container => entries = entry.subcommands,
-        }
+        let Thread { slow_after_ms, time_max_ms, .. } = *self;
+        let (standing, commands_left) = (self.standing.clone(), self.commands_left.clone());
+        let mut thread = ScriptThread {
+            thread: self,
+            shutdown: Box::leak(Box::new(Shutdown::new(1))),
+            settings: &|| ScriptSettings { slow_after_ms, time_max_ms, trusted_after: 2 },
+            standing: &|| Some(standing.clone()),
+            refuses_writes: &|| {
+                let is_refused = commands_left.load(Ordering::Relaxed) == 0;
+                is_refused.then_some(CommandError::fixed("MISCONF no"))
+            },
+            lacks_room: false,
+            errors: None,
+            answer: None,
+        };
+        let result = function_of(scripting::ENTRIES, call.command)(&mut call.on(&mut thread));
+        assert!(thread.answer.is_none(), "no client can wait here");
+        result
     }
 }
 
@@ -153,7 +120,7 @@ impl Server {
             slow_after_ms: u64::MAX,
             time_max_ms: u64::MAX,
             standing: Standing::default(),
-            commands_left: None,
+            commands_left: Arc::new(AtomicU32::new(u32::MAX)),
             client: None,
             refused: Vec::new(),
             killed: None,
@@ -304,9 +271,9 @@ fn a_script_that_has_written_is_not_ended_half_way() {
     let mut server = Server::new();
     let writes: &[u8] = b"redis.call('SET', KEYS[1], 1) return redis.call('INCR', KEYS[1])";
     let reads: &[u8] = b"redis.call('GET', KEYS[1]) return redis.call('INCR', KEYS[1])";
-    server.thread.commands_left = Some(1);
+    server.thread.commands_left.store(1, Ordering::Relaxed);
     server.check(&[b"EVAL", reads, b"1", b"k"], "-MISCONF no script: ", &[]);
-    server.thread.commands_left = Some(1);
+    server.thread.commands_left.store(1, Ordering::Relaxed);
     let effects: [&[&[u8]]; 2] = [&[b"SET", b"k", b"1"], &[b"INCR", b"k"]];
     server.check(&[b"EVAL", writes, b"1", b"k"], ":2\r\n", &effects);
     server.check(&[b"EVAL", writes, b"1", b"k"], "-MISCONF no script: ", &[]);

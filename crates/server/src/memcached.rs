@@ -1,14 +1,13 @@
-//! Serves connections that speak memcached's protocol: turns input into commands, and gives the commands about the
-//! server (`memcached::Door`) what they need from the thread.
+//! Serves connections that speak memcached's protocol: turns input into commands, and runs the commands about the
+//! server.
 //!
 //! It replaces `life/pipeline.rs` for this protocol. It has no windows.
 
 use acl::Lack;
 use config::{MAXCLIENTS, MAXMEMORY, MEMCACHED_ITEM_SIZE_MAX, MEMCACHED_PORT, MEMCACHED_UNIXSOCKET};
-use engine::{Client, CommandResult, Store};
+use engine::{Client, CommandResult, OwnCall, Store};
 use heap::allocated_bytes;
-use keyspace::UnixMs;
-use memcached::{Door, StatsFigures, StatsSettings, reply_to_stranger};
+use memcached::{Function, Service, ServiceTask, StatsFigures, StatsSettings, reply_to_stranger};
 use proactor::{CloseMode, ConnId};
 use process::system;
 use resp::memcached::{ItemLimits, MemcachedParser, Parsed, Verb, Words};
@@ -16,6 +15,8 @@ use resp::{Output, Proto};
 
 use crate::connections::bounds::has_had_its_turn;
 use crate::life::pipeline::{ROUNDS_PER_TURN, leave_rest};
+use crate::ops::obey;
+use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
 /// The largest item that a client may send with its user name and password.
@@ -80,7 +81,11 @@ impl Thread {
             }
             Parsed::Refused { reply, consumed, skipped } => {
                 if !reply.is_empty() {
-                    self.host.accounting.stats().count_error(reply.split(' ').next().unwrap_or_default());
+                    self.host
+                        .reports
+                        .accounting
+                        .stats()
+                        .count_error(reply.split(' ').next().unwrap_or_default());
                     out.extend_from_slice(reply.as_bytes());
                     out.extend_from_slice(b"\r\n");
                 }
@@ -105,7 +110,7 @@ impl Thread {
     /// Handles a request of a client that has not sent its password. Nothing but the password is accepted.
     #[cold]
     fn take_credentials(&mut self, verb: Verb, words: &[&[u8]], out: &mut Output) {
-        let admits = |user: &[u8], password: &[u8]| self.host.authenticate(user, password, words);
+        let admits = |user: &[u8], password: &[u8]| self.host.caller().authenticate(user, password, words);
         match reply_to_stranger(verb, words, admits) {
             Some(reply) => out.extend_from_slice(&reply),
             None => self.host.session().state.close(CloseMode::AfterFlush),
@@ -130,79 +135,86 @@ impl Thread {
     }
 }
 
-impl Door for ThreadHost {
-    fn close_after_replies(&mut self) {
-        self.session().state.close(CloseMode::AfterFlush);
-    }
+/// Runs a command about the server.
+pub(crate) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
+    let (shared, now_ms) = (host.shared, host.net.driver.clock().now_ms());
+    let mut service = Service {
+        carry_out: &mut |store, task| carry_out(host, store, task),
+        figures: &|| figures(shared, now_ms),
+        limits: &|| limits(shared),
+    };
+    function(&mut call.on(&mut service))
+}
 
-    fn set_memory_bytes_max(&mut self, store: &mut Store, bytes: u64) -> bool {
-        let used_bytes = heap::counted_bytes();
-        if used_bytes > bytes {
-            // As in memcached, existing items stay: only items that are stored later make room for themselves.
-            self.shared.lowered.begin(bytes, used_bytes);
+fn carry_out(host: &mut ThreadHost, store: &mut Store, task: ServiceTask) -> CommandResult {
+    let shared = host.shared;
+    match task {
+        ServiceTask::Close => host.session().state.close(CloseMode::AfterFlush),
+        ServiceTask::LimitMemory(bytes) => {
+            let used_bytes = heap::counted_bytes();
+            if used_bytes > bytes {
+                // As in memcached, existing items stay: only items that are stored later make room for themselves.
+                shared.lowered.begin(bytes, used_bytes);
+            }
+            let pairs: [(&str, &str); 1] = [("maxmemory", &bytes.to_string())];
+            ops::change(&shared.settings, &pairs, false, |changed| obey(shared, store, changed))?;
         }
-        ops::change(self, store, &[("maxmemory", &bytes.to_string())], false).is_ok()
-    }
-
-    fn flush(&mut self, store: &mut Store, at: Option<UnixMs>) {
-        if at.is_none() {
-            commands::keys::flush_selected(store);
+        ServiceTask::Flush(at) => {
+            if at.is_none() {
+                commands::keys::flush_selected(store);
+            }
+            shared.later_flush.set(at);
         }
-        self.shared.later_flush.set(at);
-    }
-
-    fn reset_figures(&mut self) -> CommandResult {
-        let shared = self.shared;
-        let args: [&[u8]; 2] = [b"config", b"resetstat"];
-        let command = shared.table.declared_full(b"config|resetstat").expect("there is such a command");
-        if let Err(Lack::Permission(denied)) = self.permit(command, &args) {
-            return Err(denied.refusal(self.session().access.user(), command));
-        }
-        shared.reset_stats();
-        Ok(())
-    }
-
-    fn calls(&self, verb: Verb) -> u64 {
-        let id = self.shared.table.of_protocol(verb as usize).id;
-        self.shared.observed.sum(|stats| &stats.command(id).calls)
-    }
-
-    fn figures(&mut self) -> StatsFigures {
-        let shared = self.shared;
-        let now_ms = self.driver.clock().now_ms();
-        StatsFigures {
-            pid: std::process::id(),
-            uptime_s: now_ms.saturating_sub(shared.started_ms) / 1000,
-            now_s: now_ms / 1000,
-            version: crate::version::DARTER_VERSION,
-            connections_max: shared.settings.number(MAXCLIENTS),
-            connections: shared.registry.client_count(),
-            connections_received: shared.observed.sum(|stats| &stats.connections_received),
-            connections_rejected: shared.observed.sum(|stats| &stats.rejected_connections),
-            hits: shared.observed.over_shards(&shared.shards, |figures| &figures.keyspace_hits),
-            misses: shared.observed.over_shards(&shared.shards, |figures| &figures.keyspace_misses),
-            expired: shared.observed.over_shards(&shared.shards, |figures| &figures.expired_keys),
-            input_bytes: shared.observed.sum(|stats| &stats.net_input_bytes),
-            output_bytes: shared.observed.sum(|stats| &stats.net_output_bytes),
-            memory_bytes_max: shared.settings.number(MAXMEMORY),
-            threads: shared.threads.len(),
-            allocated_bytes: allocated_bytes(),
-            resident_bytes: system::resident_bytes(),
-            items: shared.shards.tallies(0).map(|tally| tally.keys.get()).sum(),
-            evicted: shared.observed.over_shards(&shared.shards, |figures| &figures.evicted_keys),
+        ServiceTask::ResetFigures => {
+            let args: [&[u8]; 2] = [b"config", b"resetstat"];
+            let command = shared.table.declared_full(b"config|resetstat").expect("there is such a command");
+            if let Err(Lack::Permission(denied)) = host.permit(command, &args) {
+                return Err(denied.refusal(host.session().access.user(), command));
+            }
+            shared.reset_stats();
         }
     }
+    Ok(())
+}
 
-    fn limits(&self) -> StatsSettings {
-        let settings = &self.shared.settings;
-        StatsSettings {
-            memory_bytes_max: settings.number(MAXMEMORY),
-            connections_max: settings.number(MAXCLIENTS),
-            port: settings.number(MEMCACHED_PORT),
-            unix_socket: settings.text(MEMCACHED_UNIXSOCKET).to_string(),
-            item_bytes_max: settings.number(MEMCACHED_ITEM_SIZE_MAX),
-            threads: self.shared.threads.len(),
-            asks_password: !self.shared.users.access_by_name().is_authenticated(),
-        }
+fn figures(shared: &Shared, now_ms: u64) -> StatsFigures {
+    let calls = |verb: &Verb| {
+        let id = shared.table.of_protocol(*verb as usize).id;
+        shared.observed.sum(|stats| &stats.command(id).calls)
+    };
+    StatsFigures {
+        pid: std::process::id(),
+        uptime_s: now_ms.saturating_sub(shared.started_ms) / 1000,
+        now_s: now_ms / 1000,
+        version: crate::version::DARTER_VERSION,
+        connections_max: shared.settings.number(MAXCLIENTS),
+        connections: shared.registry.client_count(),
+        connections_received: shared.observed.sum(|stats| &stats.connections_received),
+        connections_rejected: shared.observed.sum(|stats| &stats.rejected_connections),
+        hits: shared.observed.over_shards(&shared.shards, |figures| &figures.keyspace_hits),
+        misses: shared.observed.over_shards(&shared.shards, |figures| &figures.keyspace_misses),
+        expired: shared.observed.over_shards(&shared.shards, |figures| &figures.expired_keys),
+        input_bytes: shared.observed.sum(|stats| &stats.net_input_bytes),
+        output_bytes: shared.observed.sum(|stats| &stats.net_output_bytes),
+        memory_bytes_max: shared.settings.number(MAXMEMORY),
+        threads: shared.threads.len(),
+        allocated_bytes: allocated_bytes(),
+        resident_bytes: system::resident_bytes(),
+        items: shared.shards.tallies(0).map(|tally| tally.keys.get()).sum(),
+        evicted: shared.observed.over_shards(&shared.shards, |figures| &figures.evicted_keys),
+        calls: Verb::ALL.iter().map(calls).collect(),
+    }
+}
+
+fn limits(shared: &Shared) -> StatsSettings {
+    let settings = &shared.settings;
+    StatsSettings {
+        memory_bytes_max: settings.number(MAXMEMORY),
+        connections_max: settings.number(MAXCLIENTS),
+        port: settings.number(MEMCACHED_PORT),
+        unix_socket: settings.text(MEMCACHED_UNIXSOCKET).to_string(),
+        item_bytes_max: settings.number(MEMCACHED_ITEM_SIZE_MAX),
+        threads: shared.threads.len(),
+        asks_password: !shared.users.access_by_name().is_authenticated(),
     }
 }

@@ -60,7 +60,7 @@ impl Shared {
     /// Cancels the shutdown: the server continues, and the client that asked for the shutdown is told.
     fn cancel_shutdown(&'static self) {
         if !self.following.failover.is_on() {
-            self.hold_writes(false);
+            self.role_parts().hold_writes(false);
         }
         tracing::warn!("Errors trying to shut down the server. Check the logs for more information.");
         let (askers, next) = self.shutdown.cancel();
@@ -205,7 +205,7 @@ impl Ending {
                     tracing::info!("Waiting for replicas before shutting down.");
                     let left_ms = limit.saturating_sub(self.started.elapsed()).as_millis() as u64;
                     shared.shutdown.await_until(Some(shared.machine.clock.steady_ms() + left_ms));
-                    shared.hold_writes(true);
+                    shared.role_parts().hold_writes(true);
                 }
                 cut = Some((shared.journal.cut_for_replicas(), sent_bytes));
             }

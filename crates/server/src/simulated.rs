@@ -17,6 +17,7 @@ use replication::CopyContent;
 use replication::log::Tuning;
 use shard::{Hold, ShardId};
 
+use crate::commands::functions::functions;
 use crate::shared::{Lease, Machine, Shared};
 use crate::snapshot::Loader;
 use crate::start::rename;
@@ -63,7 +64,7 @@ pub fn simulate(
     heap::fix();
     let server = SimulatedServer(Rc::new(Lease(shared)));
     let thread = |(id, driver)| SimulatedThread {
-        thread: Thread::new(id as u16, shared, driver),
+        thread: Thread::new(id as u16, shared, functions(), driver),
         _lease: server.0.clone(),
     };
     let threads = (0..).zip(drivers).map(thread).collect();

@@ -20,6 +20,7 @@ use persistence::save_settings;
 use proactor::{Disk, Driver, Waker};
 use process::daemon::Background;
 
+use crate::commands::functions::functions;
 use crate::error::Error;
 use crate::reports::Served;
 use crate::shared::{Machine, Shared};
@@ -351,8 +352,8 @@ fn run_thread(index: u16, shared: &'static Shared, mut driver: Driver, listeners
             driver.listen(listener).map(|number| dealer.note(number, entrance))
         })
         .and_then(|()| {
-            let mut thread = heap::as_fixed(|| Thread::new(index, shared, driver));
-            thread.host.dealer = dealer;
+            let mut thread = heap::as_fixed(|| Thread::new(index, shared, functions(), driver));
+            thread.host.balancing.dealer = dealer;
             crash::watch_thread(index);
             thread.run()
         });

@@ -1,8 +1,8 @@
 //! The rules for this code base, as a test over the repository's files: `cargo test -p tidy`.
 //!
 //! Rules that the compiler and clippy cannot check: module heads, sizes of crates, files and functions (with a ratchet for
-//! those that are too large today: the list may only shrink), methods, files and names of types, circles of imports, the floors of
-//! the crates, assertions in release, transcripts of all commands, where `unsafe` may stand, plain English in comments,
+//! those that are too large today: the list may only shrink), methods, files and names of types, what components ask of the
+//! server, circles of imports, the floors of the crates, assertions in release, transcripts of all commands, where `unsafe` may stand, plain English in comments,
 //! words that must not stand.
 
 #![cfg(test)]
@@ -12,6 +12,7 @@ mod circles;
 mod names;
 mod pages;
 mod prose;
+mod seam;
 mod settings;
 mod sources;
 mod transcripts;

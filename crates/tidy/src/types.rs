@@ -19,13 +19,13 @@ const LARGE: &[(&str, usize, usize)] = &[
     ("lua/raw/stack.rs::Stack", 119, 15),
     ("server/shared.rs::Shared", 30, 6),
     ("server/thread.rs::Thread", 135, 21),
-    ("server/thread.rs::ThreadHost", 196, 33),
+    ("server/thread.rs::ThreadHost", 120, 33),
 ];
 /// Methods by which the number in the table may be too high: not every change of a large type has to touch the table.
 const SLACK: usize = 5;
 
 /// The token that ends what `tokens[at]`, an opening brace, begins.
-fn closing(tokens: &[String], at: usize) -> usize {
+pub(crate) fn closing(tokens: &[String], at: usize) -> usize {
     let mut depth = 0;
     for (index, token) in tokens.iter().enumerate().skip(at) {
         match token.as_str() {
@@ -41,17 +41,17 @@ fn closing(tokens: &[String], at: usize) -> usize {
 }
 
 /// An `impl` block.
-struct Block {
+pub(crate) struct Block {
     /// The type that it is for.
     of: String,
     /// The trait.
-    implements: Option<String>,
+    pub(crate) implements: Option<String>,
     /// Where its brace opens.
     open: usize,
 }
 
 /// The `impl` block at `at`.
-fn block(tokens: &[String], at: usize) -> Option<Block> {
+pub(crate) fn block(tokens: &[String], at: usize) -> Option<Block> {
     let open = at + tokens[at..].iter().position(|token| token == "{")?;
     let mut depth = 0;
     let (mut name, mut implements) = (None, None);

@@ -24,15 +24,15 @@ fn acl_log(ctx: &mut Ctx) -> CommandResult {
     let count = match ctx.args[2..] {
         [] => COUNT_DEFAULT,
         [word] if keyword_is(word, "reset") => {
-            ctx.host.users().log().clear();
+            ctx.host.users.log().clear();
             ctx.reply.ok();
             return Ok(());
         }
         [count] => engine::parse_i64(count)?.max(0) as usize,
         _ => return Err(subcommand_error(ctx.args)),
     };
-    let now_ms = ctx.host.now_ms();
-    let log = ctx.host.users().log();
+    let now_ms = ctx.host.now_ms;
+    let log = ctx.host.users.log();
     ctx.reply.array(count.min(log.entries().len()));
     for entry in log.entries().iter().take(count) {
         write(&mut ctx.reply, entry, now_ms);

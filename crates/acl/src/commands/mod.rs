@@ -4,21 +4,17 @@ mod log;
 mod users;
 
 use engine::Flag::*;
-use engine::{
-    Acl, CommandError, CommandResult, Group, Mode, Shape, Table, integer, string, subcommand_error,
-};
+use engine::{Acl, CommandError, CommandResult, Group, Mode, Shape, integer, string, subcommand_error};
 
-use crate::door::{Door, UserSettings};
-use crate::storage::Storage;
-use crate::user::Grammar;
+use crate::administration::UserAdministration;
 
 /// A call of a command of this crate.
-type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
+type Ctx<'a, 't, 'h> = engine::Ctx<'a, 't, UserAdministration<'h>>;
 /// The function of a command of this crate.
-pub type Function = engine::HostFn<dyn Door>;
+pub type Function = fn(&mut Ctx<'_, '_, '_>) -> CommandResult;
 /// The declaration of a command of this crate.
 pub type Entry = engine::Entry<Function>;
-/// The function that runs a command of this crate.
+/// The way a command of this crate runs.
 type Run = engine::Run<Function>;
 
 /// `ACL` and its subcommands.
@@ -50,13 +46,6 @@ pub const ENTRIES: &[Entry] = &[Entry {
 /// How many bits ACL GENPASS draws by default.
 const PASSWORD_BITS: i64 = 256;
 const PASSWORD_BITS_MAX: i64 = 4096;
-
-impl UserSettings {
-    /// The grammar of rules, from the settings.
-    fn grammar<'t>(&self, table: &'t Table) -> Grammar<'t> {
-        Grammar { table, all_channels: self.all_channels }
-    }
-}
 
 /// The base of most subcommands. Some do not need [`Admin`].
 const SUBCOMMAND: Entry = Entry {
@@ -124,8 +113,7 @@ fn acl_genpass(ctx: &mut Ctx) -> CommandResult {
     }
     let digits = (bits as usize).div_ceil(4);
     let mut secret = vec![0; digits.div_ceil(2)];
-    ctx.host
-        .draw_secret(&mut secret)
+    (ctx.host.draw_secret)(&mut secret)
         .map_err(|error| CommandError::new(format!("ERR The system has no random numbers: {error}")))?;
     let text: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     ctx.reply.bulk(&text.as_bytes()[..digits]);
@@ -143,7 +131,7 @@ const ACL_WHOAMI: Entry = Entry {
 };
 
 fn acl_whoami(ctx: &mut Ctx) -> CommandResult {
-    ctx.reply.bulk(&ctx.host.user().name);
+    ctx.reply.bulk(&ctx.host.user.name);
     Ok(())
 }
 
@@ -158,11 +146,9 @@ const ACL_LOAD: Entry = Entry {
 };
 
 fn acl_load(ctx: &mut Ctx) -> CommandResult {
-    let settings = ctx.host.settings();
-    let storage = storage(&*ctx.host, &settings)?;
-    let loaded = storage.load(ctx.host.users(), settings.grammar(ctx.store.tx.table));
+    let loaded = ctx.host.storage()?.load(ctx.host.users, ctx.host.grammar);
     loaded.map_err(|errors| CommandError::quoting("ERR ", &errors, ""))?;
-    ctx.host.users_changed();
+    ctx.host.has_changed = true;
     ctx.reply.ok();
     Ok(())
 }
@@ -179,22 +165,9 @@ const ACL_SAVE: Entry = Entry {
 };
 
 fn acl_save(ctx: &mut Ctx) -> CommandResult {
-    let settings = ctx.host.settings();
-    storage(&*ctx.host, &settings)?.save(ctx.host.users())?;
+    ctx.host.storage()?.save(ctx.host.users)?;
     ctx.reply.ok();
     Ok(())
-}
-
-/// The ACL file, if there is one.
-fn storage<'a>(door: &'a dyn Door, settings: &'a UserSettings) -> Result<Storage<'a>, CommandError> {
-    if settings.file.is_empty() {
-        return Err(CommandError::fixed(
-            "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL \
-             SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in \
-             order to store users in the Redis configuration.",
-        ));
-    }
-    Ok(Storage { disk: door.disk(), path: &settings.file })
 }
 
 const ACL_HELP: Entry = Entry { since: "6.0.0", run: Run::Function(acl_help), ..Entry::HELP };

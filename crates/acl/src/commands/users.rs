@@ -30,10 +30,9 @@ fn acl_setuser(ctx: &mut Ctx) -> CommandResult {
     if has_spaces(name) {
         return Err(CommandError::fixed("ERR Usernames can't contain spaces or null characters"));
     }
-    let settings = ctx.host.settings();
     // A new user cannot have clients yet.
-    if ctx.host.users().set(settings.grammar(ctx.store.tx.table), name, rules)? {
-        ctx.host.users_changed();
+    if ctx.host.users.set(ctx.host.grammar, name, rules)? {
+        ctx.host.has_changed = true;
     }
     ctx.reply.ok();
     Ok(())
@@ -57,8 +56,8 @@ fn acl_deluser(ctx: &mut Ctx) -> CommandResult {
     if names.contains(&DEFAULT) {
         return Err(CommandError::fixed("ERR The 'default' user cannot be removed"));
     }
-    let removed_count = ctx.host.users().remove(names);
-    ctx.host.users_changed();
+    let removed_count = ctx.host.users.remove(names);
+    ctx.host.has_changed = true;
     ctx.reply.int(removed_count as i64);
     Ok(())
 }
@@ -83,7 +82,7 @@ pub(super) const ACL_GETUSER: Entry = Entry {
 };
 
 fn acl_getuser(ctx: &mut Ctx) -> CommandResult {
-    let Some(account) = ctx.host.users().find(ctx.args[2]) else {
+    let Some(account) = ctx.host.users.find(ctx.args[2]) else {
         ctx.reply.null();
         return Ok(());
     };
@@ -135,7 +134,7 @@ pub(super) const ACL_LIST: Entry = Entry {
 };
 
 fn acl_list(ctx: &mut Ctx) -> CommandResult {
-    let latest = ctx.host.users().latest();
+    let latest = ctx.host.users.latest();
     let users = latest.users();
     ctx.reply.array(users.len());
     for user in users {
@@ -155,7 +154,7 @@ pub(super) const ACL_USERS: Entry = Entry {
 };
 
 fn acl_users(ctx: &mut Ctx) -> CommandResult {
-    let latest = ctx.host.users().latest();
+    let latest = ctx.host.users.latest();
     let users = latest.users();
     ctx.reply.array(users.len());
     for user in users {
@@ -179,7 +178,7 @@ pub(super) const ACL_DRYRUN: Entry = Entry {
 
 fn acl_dryrun(ctx: &mut Ctx) -> CommandResult {
     let (name, args) = (ctx.args[2], &ctx.args[3..]);
-    let account = ctx.host.users().find(name);
+    let account = ctx.host.users.find(name);
     let account = account.ok_or(CommandError::quoting("ERR User '", name, "' not found"))?;
     let command = ctx.store.tx.table.named(args);
     let command = command.map_err(|_| CommandError::quoting("ERR Command '", args[0], "' not found"))?;

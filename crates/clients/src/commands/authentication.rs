@@ -32,7 +32,7 @@ pub(super) const AUTH: Entry = Entry {
 fn auth(ctx: &mut Ctx) -> CommandResult {
     let host = &mut *ctx.host;
     match *ctx.args {
-        [_, _] if host.server().users.takes_any_password() => {
+        [_, _] if host.server.users.takes_any_password() => {
             return Err(CommandError::new(
                 "ERR AUTH <password> called without any password configured for the default user. Are you sure \
                  your configuration is correct?",
@@ -106,8 +106,7 @@ fn hello(ctx: &mut Ctx) -> CommandResult {
     if let Some((user, password)) = credentials {
         host.authenticate(user, password, ctx.args)?;
     }
-    let session = host.session();
-    if !session.access.is_authenticated() {
+    if !host.session.access.is_authenticated() {
         return Err(CommandError::new(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
              <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \
@@ -115,13 +114,12 @@ fn hello(ctx: &mut Ctx) -> CommandResult {
         ));
     }
     if let Some(name) = name {
-        session.name = name.to_vec();
+        host.session.name = name.to_vec();
         host.note_label();
     }
-    let session = host.session();
-    session.client.proto = proto.unwrap_or(session.client.proto);
-    let (id, proto) = (session.client.id, session.client.proto);
-    let server = host.server();
+    let (client, server) = (&mut host.session.client, host.server);
+    client.proto = proto.unwrap_or(client.proto);
+    let (id, proto) = (client.id, client.proto);
     ctx.reply.set_proto(proto);
     ctx.reply.map(7);
     ctx.reply.bulk(b"server");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use acl::{Access, Seat};
+use acl::{Access, Context, Seat};
 use background::timers::Alarm;
 use engine::{Client, Command, CommandId, Route, Table};
 use jobs::queues::Progress;
@@ -143,6 +143,11 @@ pub struct Session {
 }
 
 impl Session {
+    /// The origin of its running command, as the log of denials names it.
+    pub fn context(&self) -> Context {
+        if self.multi.is_some() { Context::Multi } else { Context::TopLevel }
+    }
+
     /// A new client.
     pub fn new(client: Client, access: Access, now_ms: u64) -> Self {
         Session {

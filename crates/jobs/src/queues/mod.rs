@@ -49,26 +49,22 @@ pub use crate::queues::slices::Progress;
 pub use keyspace::queue::{JobCounts, JobFigure, WAIT_BOUNDS_MS};
 pub use keyspace::queue::{RecoveryFigures, Row, SHOWN_NAME_BYTES_MAX, State, System, Waits, rows};
 
-use engine::{Command, CommandId, HostFn, Keys};
+use engine::{Command, CommandResult, Keys};
 use shard::ShardId;
 
-/// The requests of a command to the thread that runs it.
-pub trait Door {
+/// What a command of this crate works with.
+pub struct QueueWork<'h> {
+    /// The progress of the client's command, if it is to run again.
+    pub progress: &'h mut Option<Box<Progress>>,
+    /// Set by a command that returns without a reply: it has to run again after other clients were served, and
+    /// enters these shards in addition to those of its keys.
+    pub goes_on_with: Option<Vec<ShardId>>,
     /// The name and the library of a client.
-    fn label(&self, client: u64) -> Label;
-
-    /// The progress of the current client's command, if it is to run again.
-    fn progress(&mut self) -> &mut Option<Box<Progress>>;
-
-    /// Runs the current client's command again after other clients were served, and enters these shards in
-    /// addition to those of its keys. The command returns without a reply.
-    fn go_on_later(&mut self, command: CommandId, args: &[&[u8]], shards: &[ShardId]);
-
-    /// Whether the current client, which runs this call of `command`, may also read and change these keys.
-    fn may_change(&mut self, command: &Command, args: &[&[u8]], keys: Keys<'_>) -> bool;
-
-    /// The monotonic clock, in nanoseconds.
-    fn now_ns(&mut self) -> u64;
+    pub label: &'h dyn Fn(u64) -> Label,
+    /// Whether the client, which runs this call of a command, may also read and change these keys.
+    pub may_change: &'h dyn Fn(&Command, &[&[u8]], Keys<'_>) -> bool,
+    /// Reads the monotonic clock, in nanoseconds.
+    pub now_ns: &'h mut dyn FnMut() -> u64,
 }
 
 /// A client's own name and library, as it set them.
@@ -81,8 +77,10 @@ pub struct Label {
 }
 
 /// A call of a command of this crate.
-pub type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
+pub type Ctx<'a, 't, 'h> = engine::Ctx<'a, 't, QueueWork<'h>>;
+/// The function of a command of this crate.
+pub type Function = fn(&mut Ctx<'_, '_, '_>) -> CommandResult;
 /// The declaration of a command of this crate.
-pub type Entry = engine::Entry<HostFn<dyn Door>>;
+pub type Entry = engine::Entry<Function>;
 /// The way a command of this crate runs.
-type Run = engine::Run<HostFn<dyn Door>>;
+type Run = engine::Run<Function>;

@@ -115,9 +115,9 @@ pub(crate) fn run(
     reply: impl FnOnce(&mut Ctx, &Progress) -> CommandResult,
 ) -> CommandResult {
     let may_pause = ctx.may_block();
-    let taken = if may_pause { ctx.host.progress().take() } else { None };
+    let taken = if may_pause { ctx.host.progress.take() } else { None };
     let mut progress = taken.unwrap_or_default();
-    let mut slice = Slice { began_ns: ctx.host.now_ns(), steps: 0, may_pause };
+    let mut slice = Slice { began_ns: (ctx.host.now_ns)(), steps: 0, may_pause };
     let worked_before_ns = progress.worked_ns;
     loop {
         let made = match step(ctx, &mut progress, &slice) {
@@ -126,7 +126,7 @@ pub(crate) fn run(
             made => made?,
         };
         progress.is_begun = true;
-        let slice_ns = ctx.host.now_ns().saturating_sub(slice.began_ns);
+        let slice_ns = (ctx.host.now_ns)().saturating_sub(slice.began_ns);
         progress.worked_ns = worked_before_ns + slice_ns;
         slice.steps += 1;
         assert!(!may_pause || slice.steps <= SLICE_STEPS, "others run after so many steps");
@@ -141,8 +141,8 @@ pub(crate) fn run(
             _ if may_pause && (slice_ns >= SLICE_NS || slice.steps == SLICE_STEPS) => Vec::new(),
             _ => continue,
         };
-        *ctx.host.progress() = Some(progress);
-        ctx.host.go_on_later(ctx.command.id, ctx.args, &shards);
+        *ctx.host.progress = Some(progress);
+        ctx.host.goes_on_with = Some(shards);
         return Err(CommandError::again([]));
     }
     reply(ctx, &progress)

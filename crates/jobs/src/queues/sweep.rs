@@ -368,7 +368,7 @@ impl Aim<'_> {
         others: &[(usize, Going)],
     ) -> Result<Going, CommandError> {
         for key in self.transfer.keys(&ctx.store, job.element) {
-            if !ctx.host.may_change(ctx.command, ctx.args, Keys::One(&key)) {
+            if !(ctx.host.may_change)(ctx.command, ctx.args, Keys::One(&key)) {
                 return Err(NOT_PERMITTED);
             }
         }

@@ -1,10 +1,9 @@
 //! A store that runs the commands of this crate on one thread and records the changes, and a second store
 //! that applies them, as a replica does.
 
-use engine::{Client, Command, CommandId, CommandResult, Host, HostFn, Keys, Local, Outcome, OwnCall, Run};
-use jobs::queues::{Door, Entry, Label, Progress};
+use engine::{Client, CommandResult, Host, Keys, Local, Outcome, OwnCall, function_of};
+use jobs::queues::{Entry, Label, Progress, QueueWork};
 use resp::{Output, Proto, Value};
-use shard::ShardId;
 
 /// The thread of a client. Each read of its clock takes a while.
 pub(crate) struct Thread {
@@ -16,41 +15,21 @@ pub(crate) struct Thread {
     pub(crate) forbidden: Option<String>,
 }
 
-impl Door for Thread {
-    fn label(&self, _: u64) -> Label {
-        Label::default()
-    }
-
-    fn progress(&mut self) -> &mut Option<Box<Progress>> {
-        &mut self.progress
-    }
-
-    fn go_on_later(&mut self, _: CommandId, _: &[&[u8]], _: &[ShardId]) {}
-
-    fn may_change(&mut self, _: &Command, _: &[&[u8]], keys: Keys<'_>) -> bool {
-        self.forbidden.as_deref().is_none_or(|forbidden| Keys::One(forbidden.as_bytes()) != keys)
-    }
-
-    fn now_ns(&mut self) -> u64 {
-        self.now_ns += self.tick_ns;
-        self.now_ns
-    }
-}
-
 impl Host for Thread {
     fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult {
-        function(call.command)(&mut call.on::<dyn Door>(self))
+        let forbidden = self.forbidden.as_deref().map(str::as_bytes);
+        let mut work = QueueWork {
+            progress: &mut self.progress,
+            goes_on_with: None,
+            label: &|_| Label::default(),
+            may_change: &|_, _, keys| forbidden.is_none_or(|forbidden| Keys::One(forbidden) != keys),
+            now_ns: &mut || {
+                self.now_ns += self.tick_ns;
+                self.now_ns
+            },
+        };
+        function_of(jobs::queues::ENTRIES, call.command)(&mut call.on(&mut work))
     }
-}
-
-/// The function of one of the commands.
-fn function(command: &Command) -> HostFn<dyn Door> {
-    let name = command.full_name.strip_prefix("queue|").expect("it is one of these");
-    let entry = jobs::queues::ENTRIES[0].subcommands.iter().find(|entry| entry.name == name);
-    let Run::Function(function) = entry.expect("it is one of these").run else {
-        unreachable!("no container")
-    };
-    function
 }
 
 /// A store that records, its thread, and a store that follows it.

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 use engine::Flag::*;
 use engine::{Command, CommandError, CommandResult, Group, Shape, string};
 
-use crate::door::{Ctx, Entry, Run};
 use crate::durations::Durations;
 use crate::latency_monitor::Series;
+use crate::observing::{Ctx, Entry, Run};
 
 /// LATENCY and its subcommands.
 pub(super) const LATENCY: Entry = Entry {
@@ -56,7 +56,7 @@ const LATENCY_HISTOGRAM: Entry = Entry {
 };
 
 fn latency_histogram(ctx: &mut Ctx) -> CommandResult {
-    let (observed, table) = (ctx.host.observed(), ctx.store.tx.table);
+    let (observed, table) = (ctx.host.facts.observed(), ctx.store.tx.table);
     let mut commands: Vec<&Command> = Vec::new();
     match &ctx.args[2..] {
         [] => commands.extend(table.all_with_protocol()),
@@ -101,7 +101,7 @@ const LATENCY_LATEST: Entry = Entry {
 };
 
 fn latency_latest(ctx: &mut Ctx) -> CommandResult {
-    let events = ctx.host.observed().latency.events();
+    let events = ctx.host.facts.observed().latency.events();
     ctx.reply.array(events.len());
     for (event, series) in &*events {
         let latest = series.latest();
@@ -125,7 +125,7 @@ const LATENCY_HISTORY: Entry = Entry {
 };
 
 fn latency_history(ctx: &mut Ctx) -> CommandResult {
-    let events = ctx.host.observed().latency.events();
+    let events = ctx.host.facts.observed().latency.events();
     let samples = find(&events, ctx.args[2]).map(|(_, series)| &series.samples);
     ctx.reply.array(samples.map_or(0, VecDeque::len));
     for sample in samples.into_iter().flatten() {
@@ -152,8 +152,8 @@ const LATENCY_GRAPH: Entry = Entry {
 };
 
 fn latency_graph(ctx: &mut Ctx) -> CommandResult {
-    let now_seconds = ctx.host.now_us() / 1_000_000;
-    let events = ctx.host.observed().latency.events();
+    let now_seconds = ctx.host.now_us / 1_000_000;
+    let events = ctx.host.facts.observed().latency.events();
     let Some((event, series)) = find(&events, ctx.args[2]) else {
         return Err(CommandError::quoting("ERR No samples available for event '", ctx.args[2], "'"));
     };
@@ -174,7 +174,7 @@ const LATENCY_RESET: Entry = Entry {
 };
 
 fn latency_reset(ctx: &mut Ctx) -> CommandResult {
-    let mut events = ctx.host.observed().latency.events();
+    let mut events = ctx.host.facts.observed().latency.events();
     let before = events.len();
     let is_reset = |event: &str| ctx.args.len() == 2 || ctx.args[2..].contains(&event.as_bytes());
     events.retain(|event, _| !is_reset(event));
@@ -196,9 +196,9 @@ const DOCTOR_IS_OFF: &str = "I'm sorry, Dave, I can't do that. Latency monitorin
 const DOCTOR_IS_CONTENT: &str = "Nothing took longer than latency-monitor-threshold so far.\n";
 
 fn latency_doctor(ctx: &mut Ctx) -> CommandResult {
-    let now_seconds = ctx.host.now_us() / 1_000_000;
-    let host = &*ctx.host;
-    let (settings, events) = (host.observed().settings.all(), host.observed().latency.events());
+    let now_seconds = ctx.host.now_us / 1_000_000;
+    let observed = ctx.host.facts.observed();
+    let (settings, events) = (observed.settings.all(), observed.latency.events());
     let mut report = match (events.is_empty(), settings.latency_threshold_ms) {
         (true, None) => DOCTOR_IS_OFF.to_owned(),
         (true, _) => DOCTOR_IS_CONTENT.to_owned(),

@@ -6,8 +6,8 @@ use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{CommandError, CommandResult, Group, KeySpec, Shape, integer, key, keyword_is, parse_i64};
 
-use crate::door::{Ctx, Entry, Run};
 use crate::memory::Memory;
+use crate::observing::{Ctx, Entry, Run};
 
 /// MEMORY and its subcommands.
 pub(super) const MEMORY: Entry = Entry {
@@ -77,7 +77,7 @@ const MEMORY_STATS: Entry = Entry {
 };
 
 fn memory_stats(ctx: &mut Ctx) -> CommandResult {
-    let figures = ctx.host.facts().memory();
+    let figures = ctx.host.facts.memory();
     let numbers: &[(&str, u64)] = &[
         ("peak.allocated", figures.peak_bytes),
         ("total.allocated", figures.used_bytes),
@@ -137,9 +137,8 @@ const MEMORY_DOCTOR: Entry = Entry {
 };
 
 fn memory_doctor(ctx: &mut Ctx) -> CommandResult {
-    let facts = ctx.host.facts();
+    let facts = ctx.host.facts;
     let text = diagnosis(&facts.memory(), facts.clients().connected);
-    drop(facts);
     ctx.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
@@ -232,14 +231,13 @@ const MEMORY_PURGE: Entry = Entry {
 
 /// Lets every thread free what waits to be freed, and return unused memory to the system.
 fn memory_purge(ctx: &mut Ctx) -> CommandResult {
-    let host = &mut *ctx.host;
     if ctx.store.client.deny_blocking {
         // The thread that runs this cannot wait for the others: they purge on their own.
         heap::purge_at_once();
         ctx.reply.ok();
         return Ok(());
     }
-    host.purge();
+    ctx.host.purges = true;
     Ok(())
 }
 

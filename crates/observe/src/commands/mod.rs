@@ -1,6 +1,6 @@
 //! The commands that show clients the server's figures.
 
-use crate::door::Entry;
+use crate::observing::Entry;
 
 mod info;
 mod latency;

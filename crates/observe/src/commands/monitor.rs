@@ -3,7 +3,7 @@
 use engine::Flag::*;
 use engine::{CommandError, CommandResult, Group, Mode, Shape};
 
-use crate::door::{Ctx, Entry, Run};
+use crate::observing::{Ctx, Entry, Run};
 
 pub(super) const MONITOR: Entry = Entry {
     name: "monitor",
@@ -23,7 +23,7 @@ fn monitor(ctx: &mut Ctx) -> CommandResult {
     if ctx.store.client.deny_blocking {
         return Err(CommandError::new("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
-    if ctx.host.start_monitoring() {
+    if !std::mem::replace(&mut ctx.host.is_monitor, true) {
         ctx.reply.ok();
     }
     Ok(())

@@ -3,7 +3,7 @@
 use engine::Flag::*;
 use engine::{CommandError, CommandResult, Group, Shape, integer, subcommand_error};
 
-use crate::door::{Ctx, Entry, Run};
+use crate::observing::{Ctx, Entry, Run};
 
 /// SLOWLOG and its subcommands.
 pub(super) const SLOWLOG: Entry = Entry {
@@ -54,7 +54,7 @@ fn slowlog_get(ctx: &mut Ctx) -> CommandResult {
         },
         _ => return Err(subcommand_error(ctx.args)),
     };
-    let log = ctx.host.observed().slow_log();
+    let log = ctx.host.facts.observed().slow_log();
     ctx.reply.array(count.min(log.entries.len()));
     for command in log.entries.iter().take(count) {
         ctx.reply.array(6);
@@ -82,7 +82,7 @@ const SLOWLOG_LEN: Entry = Entry {
 };
 
 fn slowlog_len(ctx: &mut Ctx) -> CommandResult {
-    let len = ctx.host.observed().slow_log().entries.len();
+    let len = ctx.host.facts.observed().slow_log().entries.len();
     ctx.reply.int(len as i64);
     Ok(())
 }
@@ -99,7 +99,7 @@ const SLOWLOG_RESET: Entry = Entry {
 };
 
 fn slowlog_reset(ctx: &mut Ctx) -> CommandResult {
-    ctx.host.observed().slow_log().entries.clear();
+    ctx.host.facts.observed().slow_log().entries.clear();
     ctx.reply.ok();
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The documentation of commands: COMMAND for clients, [`page()`] for readers. All of it is derived from the entries of
 //! the table of commands.
 //!
-//! These commands need nothing from the thread that runs them, so there is no door here.
+//! These commands need nothing from the thread that runs them.
 //!
 //! Not here: the entries (each above its function), and whether the table is complete (a test of `server`, which has all).
 

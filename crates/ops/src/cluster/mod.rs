@@ -3,7 +3,7 @@
 //!
 //! Nothing but these answers changes: commands may name keys of several slots, and there are numbered databases. Keys
 //! are not stored by slot, so the keys of a slot are found by scanning all keys (`slot.rs`). The answers are computed
-//! from the name and address of the single node (`node.rs`), which the thread that runs a command provides ([`Door`]).
+//! from the name and address of the single node (`node.rs`), which commands get; they get none if there is no cluster.
 //! Commands that would change a cluster are in `operate.rs`.
 
 mod node;
@@ -17,20 +17,15 @@ use engine::{CommandError, CommandResult, Group, HostFn, Shape};
 
 pub use crate::cluster::node::ClusterNode;
 
-/// The services that a command needs from the thread that runs it.
-pub trait Door {
-    /// Whether clients are answered as by a cluster.
-    fn is_cluster(&self) -> bool;
-    /// The one node, as the client whose command runs sees it.
-    fn node(&mut self) -> ClusterNode;
-}
-
-/// A call of a command of this folder.
-type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
+/// A call of a command of this folder. Its host is the one node, as the client whose command runs sees it; `None`:
+/// clients are not answered as by a cluster.
+type Ctx<'a, 't> = engine::Ctx<'a, 't, Option<ClusterNode>>;
+/// The function of a command of this folder.
+pub type Function = HostFn<Option<ClusterNode>>;
 /// The declaration of a command of this folder.
-pub type Entry = engine::Entry<HostFn<dyn Door>>;
-/// The function that runs a command of this folder.
-type Run = engine::Run<HostFn<dyn Door>>;
+pub type Entry = engine::Entry<Function>;
+/// The way a command of this folder runs.
+type Run = engine::Run<Function>;
 
 /// The commands of this folder.
 pub const ENTRIES: &[Entry] = &[ASKING, CLUSTER, READONLY, READWRITE];
@@ -73,7 +68,7 @@ fn agree(ctx: &mut Ctx) -> CommandResult {
 }
 
 fn check_mode(ctx: &mut Ctx) -> CommandResult {
-    if ctx.host.is_cluster() {
+    if ctx.host.is_some() {
         return Ok(());
     }
     Err(CommandError::fixed("ERR This instance has cluster support disabled"))

@@ -37,7 +37,7 @@ impl ClusterNode {
 /// The only node, or an error if cluster mode is off.
 pub(crate) fn node(ctx: &mut Ctx) -> Result<ClusterNode, CommandError> {
     check_mode(ctx)?;
-    Ok(ctx.host.node())
+    Ok(ctx.host.clone().expect("there is a cluster"))
 }
 
 pub(crate) const CLUSTER_INFO: Entry = Entry {

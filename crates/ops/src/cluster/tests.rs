@@ -1,35 +1,22 @@
-//! Tests of CLUSTER without a server: with a door of plain values.
+//! Tests of CLUSTER without a server: with a node of plain values.
 
-use engine::{Client, CommandResult, Entry, Host, Local, OwnCall, Run};
+use engine::{Client, CommandResult, Entry, Host, Local, OwnCall, function_of};
 use resp::{Output, Proto};
 
-use crate::cluster::{CLUSTER, ClusterNode, Door, ENTRIES};
+use crate::cluster::{ClusterNode, ENTRIES};
 
-/// A thread that knows its one node, and whether there is a cluster.
-struct Thread {
-    is_cluster: bool,
-    address: Option<&'static str>,
-    ports: [u32; 2],
-}
+/// A thread with its one node.
+struct Thread(Option<ClusterNode>);
 
-impl Door for Thread {
-    fn is_cluster(&self) -> bool {
-        self.is_cluster
-    }
-
-    fn node(&mut self) -> ClusterNode {
-        ClusterNode::at("0123", self.address, self.ports)
+impl Thread {
+    fn at(address: Option<&str>, ports: [u32; 2]) -> Thread {
+        Thread(Some(ClusterNode::at("0123", address, ports)))
     }
 }
 
 impl Host for Thread {
     fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult {
-        let name = call.command.entry.name;
-        let entry = ENTRIES.iter().chain(CLUSTER.subcommands).find(|entry| entry.name == name);
-        match entry.expect("it is a command of this folder").run {
-            Run::Function(function) => function(&mut call.on::<dyn Door>(self)),
-            Run::Container => unreachable!("the table does not run containers"),
-        }
+        function_of(ENTRIES, call.command)(&mut call.on(&mut self.0))
     }
 }
 
@@ -45,7 +32,7 @@ fn reply(thread: &mut Thread, line: &str) -> String {
 
 #[test]
 fn without_a_cluster_everything_is_refused() {
-    let thread = &mut Thread { is_cluster: false, address: None, ports: [1, 0] };
+    let thread = &mut Thread(None);
     for line in ["CLUSTER NODES", "CLUSTER KEYSLOT a", "CLUSTER FORGET 0123", "CLUSTER HELP", "READONLY"] {
         assert_eq!(reply(thread, line), "-ERR This instance has cluster support disabled", "{line}");
     }
@@ -56,7 +43,7 @@ fn the_node_is_where_the_client_reached_it() {
     for (address, host, port) in
         [(Some("10.0.0.1:7000"), "10.0.0.1", 7000), (Some("[::1]:1"), "::1", 1), (None, "", 0)]
     {
-        let thread = &mut Thread { is_cluster: true, address, ports: [port, 0] };
+        let thread = &mut Thread::at(address, [port, 0]);
         let line = format!("0123 {host}:{port}@{} myself,master - 0 0 0 connected 0-16383", port + 10_000);
         assert!(reply(thread, "CLUSTER NODES").contains(&line), "{line}");
         let slots = format!("*1 *3 :0 :16383 *4 ${} {host} :{port} $4 0123 *0", host.len());
@@ -71,7 +58,7 @@ fn a_shard_has_its_ports_without_and_with_tls() {
         ([0, 6380], "*14 $2 id $4 0123 $8 tls-port :6380 $2 ip"),
         ([6379, 6380], "*16 $2 id $4 0123 $4 port :6379 $8 tls-port :6380 $2 ip"),
     ] {
-        let thread = &mut Thread { is_cluster: true, address: Some("10.0.0.1:6380"), ports };
+        let thread = &mut Thread::at(Some("10.0.0.1:6380"), ports);
         let shards = reply(thread, "CLUSTER SHARDS");
         assert!(shards.contains(shown), "{shards}");
     }
@@ -79,7 +66,7 @@ fn a_shard_has_its_ports_without_and_with_tls() {
 
 #[test]
 fn what_is_true_is_answered_and_what_would_change_it_is_refused() {
-    let thread = &mut Thread { is_cluster: true, address: None, ports: [1, 0] };
+    let thread = &mut Thread::at(None, [1, 0]);
     for (line, expected) in [
         ("ASKING", "+OK"),
         ("CLUSTER MYSHARDID", "$4 3210"),

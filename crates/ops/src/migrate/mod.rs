@@ -11,13 +11,12 @@
 //! and its command is run again after each round; the values that were sent are kept in the session. If the client
 //! disconnects, the keys stay.
 //!
-//! [`ENTRIES`] run on any [`Door`], which keeps what a client has sent so far, and runs a command again when its round
-//! is over.
+//! The thread gives the command what its client has sent so far ([`Rounds`]), sends the round that the command leaves
+//! there, and runs the command again when the round is over.
 //!
 //! Not here: the sending (`delivery.rs`), and how a client waits.
 
 mod delivery;
-mod door;
 
 use std::time::Duration;
 
@@ -30,14 +29,33 @@ use engine::{
 };
 
 pub use delivery::{CONNECTING, Migration, Migrations, Returned, Target};
-pub use door::Door;
 
 use crate::migrate::delivery::{DumpedValue, Parcel, ParcelState};
 
+/// The rounds of a client's MIGRATE.
+#[derive(Debug)]
+pub struct Rounds {
+    /// The state after the rounds so far, if the command has sent something.
+    pub earlier: Option<Box<Migration>>,
+    /// Set by the command: the round to send, with [`Migrations::send`]. After it the command runs again.
+    pub next: Option<NextRound>,
+}
+
+/// A round to be sent.
+#[derive(Debug)]
+pub struct NextRound {
+    /// The server that receives it.
+    pub target: Target,
+    /// The command, which returns to the client's thread when the round is over.
+    pub returned: Box<Returned>,
+}
+
 /// A call of one of these commands.
-type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
+type Ctx<'a, 't> = engine::Ctx<'a, 't, Rounds>;
+/// The function of one.
+pub type Function = engine::HostFn<Rounds>;
 /// The declaration of one.
-pub type Entry = engine::Entry<engine::HostFn<dyn Door>>;
+pub type Entry = engine::Entry<Function>;
 
 /// The commands of this folder.
 pub const ENTRIES: &[Entry] = &[MIGRATE];
@@ -160,7 +178,7 @@ impl<'a> MigrateOptions<'a> {
 
 fn migrate(ctx: &mut Ctx) -> CommandResult {
     let call = MigrateOptions::parse(ctx.args)?;
-    match ctx.host.take_migration() {
+    match ctx.host.earlier.take() {
         None => begin(ctx, call),
         Some(migration) => go_on(ctx, call, *migration),
     }
@@ -194,7 +212,7 @@ fn content(ctx: &mut Ctx, key: &[u8]) -> Option<DumpedValue> {
 fn send(ctx: &mut Ctx, target: Target, migration: Migration) -> CommandResult {
     let client = ctx.store.client;
     let returned = Returned { client, command: ctx.command.id, args: OwnedArgs::new(ctx.args), migration };
-    ctx.host.send(target, Box::new(returned))?;
+    ctx.host.next = Some(NextRound { target, returned: Box::new(returned) });
     Err(CommandError::again(ctx.store.entered()))
 }
 

@@ -8,7 +8,6 @@ use engine::{
 };
 
 use super::{Ctx, Entry, Run, refuse_source};
-use crate::door::Standing;
 use crate::program::{Program, Wanted};
 use crate::running::{self, ScriptCall};
 
@@ -184,7 +183,8 @@ fn check_key_count(ctx: &Ctx, key_count: i64) -> CommandResult {
 fn run_program(ctx: &mut Ctx, program: Program, key_count: usize, is_read_only: bool) -> CommandResult {
     let flags = program.flags();
     // The primary's commands are applied without these checks.
-    let standing = if ctx.store.tx.keeps_due { Standing::default() } else { ctx.host.standing() };
+    let standing = if ctx.store.tx.keeps_due { None } else { (ctx.host.standing)() };
+    let standing = standing.unwrap_or_default();
     if let Some(error) = standing.stale {
         if !flags.is_declared {
             return Err(error);
@@ -198,7 +198,7 @@ fn run_program(ctx: &mut Ctx, program: Program, key_count: usize, is_read_only: 
         if standing.read_only.is_some() {
             return Err(NOT_ON_REPLICA);
         }
-        if let Some(error) = ctx.host.refuses_writes() {
+        if let Some(error) = (ctx.host.refuses_writes)() {
             return Err(error);
         }
         if is_read_only {
@@ -216,7 +216,7 @@ fn run_program(ctx: &mut Ctx, program: Program, key_count: usize, is_read_only: 
     ctx.host.states().keep(program);
     let errors = result?;
     if errors.count > 0 {
-        ctx.host.note_errors(ctx.command, &errors);
+        ctx.host.errors = Some(errors);
     }
     Ok(())
 }

@@ -7,16 +7,16 @@ mod script;
 use engine::CommandResult;
 use resp::Reply;
 
-use crate::door::Door;
+use crate::host::ScriptThread;
 use crate::program::Failure;
 use crate::slow::SlowKind;
 
 pub use function::{Change, change_of};
 
 /// The context of one of this crate's commands.
-type Ctx<'a, 't> = engine::Ctx<'a, 't, dyn Door>;
+type Ctx<'a, 't, 'h> = engine::Ctx<'a, 't, ScriptThread<'h>>;
 /// The function of one of this crate's commands.
-pub type Function = engine::HostFn<dyn Door>;
+pub type Function = fn(&mut Ctx<'_, '_, '_>) -> CommandResult;
 /// The declaration of one of this crate's commands.
 pub type Entry = engine::Entry<Function>;
 /// How one of this crate's commands is run.
@@ -63,6 +63,6 @@ fn once_scripts_passed(
     if !ctx.may_block() || ctx.host.states().scripts.is_busy() {
         return answer(&mut ctx.reply);
     }
-    ctx.host.answer_once_scripts_passed(Box::new(answer));
+    ctx.host.answer = Some(Box::new(answer));
     Ok(())
 }

@@ -3,6 +3,9 @@
 //! Not here: the work itself (the crate `background`, and `snapshot/`), and when it is due (its `cron.rs`).
 
 mod room;
+mod work;
+
+pub(crate) use work::Background;
 
 use std::sync::atomic::Ordering;
 
@@ -22,6 +25,7 @@ use proactor::CloseMode;
 use shard::ShardId;
 
 use crate::connections::{balancing, moving};
+use crate::life::admit::refuses_all_writes;
 use crate::replication::{begin_sync_if_due, feed_replicas, look_after_link, look_after_replicas};
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
@@ -48,7 +52,7 @@ fn defrag_settings(host: &ThreadHost) -> defrag::DefragSettings {
         cycle_min_percent: number(ACTIVE_DEFRAG_CYCLE_MIN),
         cycle_max_percent: number(ACTIVE_DEFRAG_CYCLE_MAX),
         memory_bytes_max: settings.memory_bytes_max(),
-        is_leaving: usize::from(host.id) >= balancing::threads_at_work(host.shared),
+        is_leaving: usize::from(host.net.id) >= balancing::threads_at_work(host.shared),
     }
 }
 
@@ -63,13 +67,15 @@ fn in_care(shared: &Shared, id: u16) -> Vec<ShardId> {
 /// creates large values and deletes them at once must not fill the memory, and freeing what one command deletes must
 /// delay others little.
 fn free_backlog(thread: &mut Thread) {
-    if !thread.host.garbage.is_behind() {
+    if !thread.host.background.garbage.is_behind() {
         return;
     }
-    let now_ms = |thread: &mut Thread| thread.host.driver.clock().monotonic_ms();
-    let (now, began) = (now_ms(thread), thread.host.now_ms);
+    let now_ms = |thread: &mut Thread| thread.host.net.driver.clock().monotonic_ms();
+    let (now, began) = (now_ms(thread), thread.host.net.now_ms);
     let until_ms = now + FREEING_SHARE_MAX * now.saturating_sub(began);
-    while thread.host.garbage.is_behind() && now_ms(thread) < until_ms && thread.host.free_slice() {}
+    while thread.host.background.garbage.is_behind() && now_ms(thread) < until_ms && thread.host.free_slice()
+    {
+    }
 }
 
 impl Thread {
@@ -83,11 +89,11 @@ impl Thread {
         free_backlog(self);
         balancing::shuffle(&mut self.host);
         self.save_slice();
-        let (now_ms, is_first) = (self.host.now_ms, self.host.id == 0);
-        if self.host.replicas.has_work(&self.host.shared.journal.backlog, now_ms) {
+        let (now_ms, is_first) = (self.host.net.now_ms, self.host.net.id == 0);
+        if self.host.roles.replicas.has_work(&self.host.shared.journal.backlog, now_ms) {
             feed_replicas(self);
         }
-        let due = self.host.cron.begin_turn(now_ms);
+        let due = self.host.background.cron.begin_turn(now_ms);
         look_after_jobs(self, due.is_second);
         if is_first {
             look_after_link(self, due.is_round);
@@ -102,7 +108,7 @@ impl Thread {
         moving::stop_overdue(&mut self.host);
         self.look_at_unread();
         // This also removes deleted libraries where no function is called any more.
-        self.host.lua.renew_libraries();
+        self.host.scripts.lua.renew_libraries();
         if is_first {
             self.host.shared.observed.sample(now_ms);
             self.flush_if_due();
@@ -112,7 +118,7 @@ impl Thread {
             if due.is_second {
                 look_after_replicas(self);
             }
-            let (accounting, clock) = (&self.host.accounting, self.host.driver.clock());
+            let (accounting, clock) = (&self.host.reports.accounting, self.host.net.driver.clock());
             self.host
                 .shared
                 .keeper()
@@ -123,18 +129,18 @@ impl Thread {
             let limit = self.host.shared.settings.memory_bytes_max();
             heap::keep_at_most((limit > 0).then_some(limit / KEPT_PART));
         }
-        if self.host.cron.purge(now_ms, is_first) {
+        if self.host.background.cron.purge(now_ms, is_first) {
             let elastic = balancing::is_elastic(&self.host);
-            self.host.driver.give_back_unused(elastic);
+            self.host.net.driver.give_back_unused(elastic);
             self.tx.record.give_back_unused();
         }
         let shared = self.host.shared;
         // On a replica, the primary decides what expires.
         let expires = shared.active_expire.load(Ordering::Relaxed) && !shared.following.is_replica();
-        if expires && !self.host.pausing.is_on() {
+        if expires && !self.host.waits.pausing.is_on() {
             self.expire();
         }
-        let id = self.host.id;
+        let id = self.host.net.id;
         background::lists::compress(shared.shards.used_at_home(id), self);
         look_after_queues(self, due.is_second);
         self.look_at_client_memory(due.is_second);
@@ -147,42 +153,42 @@ impl Thread {
     /// Continues defragmentation if it is due. With `is_round`, also checks whether it is needed.
     fn defragment(&mut self, is_round: bool) {
         let host = &mut self.host;
-        let (shared, id) = (host.shared, host.id);
-        if is_round || host.defrag.take_suspicion() {
-            let now_ns = host.driver.clock().monotonic_ns();
+        let (shared, id) = (host.shared, host.net.id);
+        if is_round || host.background.defrag.take_suspicion() {
+            let now_ns = host.net.driver.clock().monotonic_ns();
             let settings = defrag_settings(host);
-            let is_needed = host.defrag.look(&settings, shared.is_simulated(), now_ns);
+            let is_needed = host.background.defrag.look(&settings, shared.is_simulated(), now_ns);
             if id == 0 {
-                shared.fragmented.note(is_needed, host.now_ms);
+                shared.fragmented.note(is_needed, host.net.now_ms);
             }
-            host.accounting.stats().defrag_percent.set(host.defrag.current_percent());
+            host.reports.accounting.stats().defrag_percent.set(host.background.defrag.current_percent());
         }
-        if host.defrag.next_ms().is_none() {
+        if host.background.defrag.next_ms().is_none() {
             return;
         }
-        let clock = host.driver.clock().clone();
+        let clock = host.net.driver.clock().clone();
         let end_ns = clock.monotonic_ns() + CREDIT_NS;
         let in_care = || in_care(shared, id);
         while let now_ns = clock.monotonic_ns()
             && now_ns < end_ns
-            && self.host.defrag.is_due(now_ns)
+            && self.host.background.defrag.is_due(now_ns)
         {
             let chance = shared.is_simulated().then(|| {
-                let mut entropy = self.host.driver.entropy().expect("a simulated driver has chance");
+                let mut entropy = self.host.net.driver.entropy().expect("a simulated driver has chance");
                 Random::new(entropy.below(u64::MAX))
             });
             let around = Surroundings {
                 clock: clock.clone(),
                 settings: defrag_settings(&self.host),
-                stats: self.host.accounting.stats(),
+                stats: self.host.reports.accounting.stats(),
                 in_care: &in_care,
-                is_busy: self.host.is_busy,
+                is_busy: self.host.background.is_busy,
             };
             // It is taken out while shards are visited.
-            let mut defrag = std::mem::take(&mut self.host.defrag);
+            let mut defrag = std::mem::take(&mut self.host.background.defrag);
             let ns = defrag.work(&around, chance, self);
-            self.host.defrag = defrag;
-            self.host.accounting.note_event("active-defrag-cycle", ns, self.host.driver.clock());
+            self.host.background.defrag = defrag;
+            self.host.reports.accounting.note_event("active-defrag-cycle", ns, self.host.net.driver.clock());
         }
     }
 
@@ -196,8 +202,8 @@ impl Thread {
             return;
         }
         let mut peaks = [0, 0];
-        let mut sizes = Sizes::of(host.connections.iter_mut().map(|(conn, session)| {
-            let usage = host.driver.usage(conn);
+        let mut sizes = Sizes::of(host.net.connections.iter_mut().map(|(conn, session)| {
+            let usage = host.net.driver.usage(conn);
             peaks[0] = usage.input_capacity_bytes.max(peaks[0]);
             peaks[1] = usage.output_capacity_bytes.max(peaks[1]);
             (
@@ -206,11 +212,11 @@ impl Thread {
                 !(session.no_evict || session.monitor || session.is_primary || session.follows()),
             )
         }));
-        let peaks = host.cron.recent_peaks.note(host.now_ms / 1000, peaks);
-        host.accounting.stats().recent_input_bytes_max.set(peaks[0] as u64);
-        host.accounting.stats().recent_output_bytes_max.set(peaks[1] as u64);
+        let peaks = host.background.cron.recent_peaks.note(host.net.now_ms / 1000, peaks);
+        host.reports.accounting.stats().recent_input_bytes_max.set(peaks[0] as u64);
+        host.reports.accounting.stats().recent_output_bytes_max.set(peaks[1] as u64);
         loop {
-            let stats = self.host.accounting.stats();
+            let stats = self.host.reports.accounting.stats();
             stats.client_bytes.set(sizes.sum());
             stats.largest_client_bytes.set(sizes.largest());
             let of_threads = observed.threads().iter().map(|stats| stats.largest_client_bytes.get());
@@ -226,45 +232,45 @@ impl Thread {
 
     /// An expiry round over the home shards of this thread.
     fn expire(&mut self) {
-        let started = self.host.driver.clock().ticks();
-        let (shards, own) = (&self.host.shared.shards, self.host.id);
+        let started = self.host.net.driver.clock().ticks();
+        let (shards, own) = (&self.host.shared.shards, self.host.net.id);
         let round = Round::over(shards.used_at_home(own), self);
         self.post_all();
-        round.note(self.host.accounting.stats());
-        let clock = self.host.driver.clock();
+        round.note(self.host.reports.accounting.stats());
+        let clock = self.host.net.driver.clock();
         let ns = clock.ticks_to_ns(started, clock.ticks());
-        self.host.accounting.note_event("expire-cycle", ns, self.host.driver.clock());
+        self.host.reports.accounting.note_event("expire-cycle", ns, self.host.net.driver.clock());
     }
 }
 
 /// Continues to compress hashes that are not in use, if that is due.
 fn compress_hashes(thread: &mut Thread) {
     let host = &mut thread.host;
-    let (shared, id) = (host.shared, host.id);
-    if !host.hashes.is_due(host.now_ms) {
+    let (shared, id) = (host.shared, host.net.id);
+    if !host.background.hashes.is_due(host.net.now_ms) {
         return;
     }
     let chance = shared.is_simulated().then(|| {
-        let mut entropy = host.driver.entropy().expect("a simulated driver has chance");
+        let mut entropy = host.net.driver.entropy().expect("a simulated driver has chance");
         Random::new(entropy.below(u64::MAX))
     });
     let how = thread.tx.config.hash_compression;
     let around = hashes::Surroundings {
-        clock: host.driver.clock().clone(),
+        clock: host.net.driver.clock().clone(),
         is_on: how.bytes_min > 0,
         idle_seconds: how.idle_seconds.into(),
-        is_busy: host.is_busy,
+        is_busy: host.background.is_busy,
         chance,
     };
     // They are taken out while shards are visited.
-    let mut hashes = std::mem::take(&mut host.hashes);
+    let mut hashes = std::mem::take(&mut host.background.hashes);
     hashes.work(around, || in_care(shared, id), thread);
-    thread.host.hashes = hashes;
+    thread.host.background.hashes = hashes;
 }
 
 /// Finds new queues, and updates the figures of the others every second.
 fn look_after_queues(thread: &mut Thread, is_second: bool) {
-    let (shared, id) = (thread.host.shared, thread.host.id);
+    let (shared, id) = (thread.host.shared, thread.host.net.id);
     let (known, placement) = (shared.shards.queues(), shared.shards.placement());
     let is_at_home = |shard: &ShardId| shared.shards.home(*shard) == id;
     let at_home = || shared.shards.used_at_home(id);
@@ -272,7 +278,7 @@ fn look_after_queues(thread: &mut Thread, is_second: bool) {
         known.set_now_ms(thread.tx.steady as u64);
     }
     // They are taken out while shards are visited.
-    let mut queues = std::mem::take(&mut thread.host.queues);
+    let mut queues = std::mem::take(&mut thread.host.background.queues);
     queues.find(known, at_home(), thread);
     if is_second {
         let limit = shared.settings.memory_bytes_max();
@@ -283,26 +289,26 @@ fn look_after_queues(thread: &mut Thread, is_second: bool) {
         queues.refresh(idle_ms, at_home(), thread);
         queues.learn(known, |shard| is_at_home(&shard), thread, |key| placement.locate(key).0);
     }
-    thread.host.queues = queues;
+    thread.host.background.queues = queues;
 }
 
 /// Whether clients may not write now. Then due work waits as well: its changes would grow the backlog for the disk, and
 /// be lost with it.
 fn may_not_write(host: &ThreadHost) -> bool {
-    let waits = host.pausing.is_on() || host.shared.journal.progress.is_full();
-    waits || scripting::Door::refuses_writes(host).is_some()
+    let waits = host.waits.pausing.is_on() || host.shared.journal.progress.is_full();
+    waits || refuses_all_writes(host.shared).is_some()
 }
 
 /// Checks each second for leases that end soon, delays that are over soon and jobs of Sidekiq's that join their queues
 /// soon. Does the work that is due.
 fn look_after_jobs(thread: &mut Thread, is_second: bool) {
-    let (shared, id, now_ms) = (thread.host.shared, thread.host.id, thread.tx.now);
-    if !is_second && !thread.host.jobs.is_due(now_ms) {
+    let (shared, id, now_ms) = (thread.host.shared, thread.host.net.id, thread.tx.now);
+    if !is_second && !thread.host.background.jobs.is_due(now_ms) {
         return;
     }
     let is_at_home = |shard: ShardId| shared.shards.home(shard) == id;
     // They are taken out while shards are visited.
-    let mut jobs = std::mem::take(&mut thread.host.jobs);
+    let mut jobs = std::mem::take(&mut thread.host.background.jobs);
     // A replica is told by its primary what has ended.
     let whose = Whose::of(shared.following.is_replica(), may_not_write(&thread.host));
     if is_second {
@@ -316,15 +322,15 @@ fn look_after_jobs(thread: &mut Thread, is_second: bool) {
         jobs.fire(now_ms, is_at_home, thread);
     }
     // Served clients may have told them of more meanwhile.
-    let told = std::mem::replace(&mut thread.host.jobs, jobs);
-    thread.host.jobs.append(told);
+    let told = std::mem::replace(&mut thread.host.background.jobs, jobs);
+    thread.host.background.jobs.append(told);
     thread.post_all();
 }
 
 /// Forgets pops of long ago, each second. The first thread also watches Sidekiq's processes, and returns the jobs of
 /// dead ones.
 fn recover_jobs(thread: &mut Thread, is_second: bool) {
-    let (shared, id, now_ms) = (thread.host.shared, thread.host.id, thread.tx.steady.cast_unsigned());
+    let (shared, id, now_ms) = (thread.host.shared, thread.host.net.id, thread.tx.steady.cast_unsigned());
     let (shards, recovery) = (&shared.shards, &shared.recovery);
     let is_on = thread.tx.config.recovers && !shared.following.is_replica();
     if is_second {
@@ -333,11 +339,11 @@ fn recover_jobs(thread: &mut Thread, is_second: bool) {
             trim(since_ms, shards.used_at_home(id), thread);
         }
     }
-    if id != 0 || (!is_second && !thread.host.job_watch.is_busy()) {
+    if id != 0 || (!is_second && !thread.host.background.job_watch.is_busy()) {
         return;
     }
     // It is taken out while shards are visited.
-    let mut watch = std::mem::take(&mut thread.host.job_watch);
+    let mut watch = std::mem::take(&mut thread.host.background.job_watch);
     if !is_on {
         recovery.clear();
         return;
@@ -359,7 +365,7 @@ fn recover_jobs(thread: &mut Thread, is_second: bool) {
         watch.go_on(&around, thread);
         thread.post_all();
     }
-    thread.host.job_watch = watch;
+    thread.host.background.job_watch = watch;
 }
 
 /// Removes the tracked prefixes of clients that are gone.

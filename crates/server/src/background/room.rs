@@ -4,18 +4,13 @@
 
 use background::eviction::{EvictionLimits, Plan, Room, Shortage};
 use config::{MAXMEMORY_EVICTION_TENACITY, MAXMEMORY_SAMPLES};
-use engine::{Client, Command, Route, Rule};
+use engine::{Command, Route, Rule};
 use keyspace::eviction::Policy;
 
 use crate::life::admit::demands;
 use crate::thread::{Thread, ThreadHost};
 
 impl ThreadHost {
-    /// Whether memory was short when the command of `client` arrived.
-    pub(crate) fn lacked_room(&self, client: &Client) -> bool {
-        client.lacks_room && self.shared.settings.memory_bytes_max() > 0
-    }
-
     /// Whether a command of the current client is refused when memory is short.
     fn is_refused_without_room(&mut self, command: &Command, args: &[&[u8]]) -> bool {
         if self.session().multi.is_some() && command.entry.route != Route::Queued {
@@ -39,7 +34,7 @@ impl Thread {
             return false;
         }
         let bytes_max = self.host.shared.lowered.limit(bytes_max);
-        let is_well = self.host.eviction.has_room(bytes_max);
+        let is_well = self.host.background.eviction.has_room(bytes_max);
         let room = if is_well { Room::Enough } else { self.make_room(bytes_max) };
         self.host.session().client.lacks_room = room == Room::None;
         room == Room::None && self.host.is_refused_without_room(command, args)
@@ -50,12 +45,12 @@ impl Thread {
         let shared = self.host.shared;
         let mut bytes_max = shared.settings.memory_bytes_max();
         if bytes_max > 0 {
-            if is_round && self.host.id == 0 {
+            if is_round && self.host.net.id == 0 {
                 shared.lowered.follow(bytes_max, heap::counted_bytes());
             }
             bytes_max = shared.lowered.limit(bytes_max);
         }
-        if self.host.eviction.is_due(bytes_max, is_round) && !shared.leaves_room_to_primary() {
+        if self.host.background.eviction.is_due(bytes_max, is_round) && !shared.leaves_room_to_primary() {
             self.make_room(bytes_max);
         }
     }
@@ -68,17 +63,17 @@ impl Thread {
             bytes_max,
             policy: shared.settings.policy(),
             // A replica that is configured to evict by itself does so, although its primary decides what expires.
-            is_held_up: self.host.pausing.is_on()
+            is_held_up: self.host.waits.pausing.is_on()
                 || shared.scripts.is_busy()
                 || shared.shards.hides_due() && !shared.following.is_replica(),
             exceeded: &shared.exceeded,
-            now_ms: self.host.now_ms,
+            now_ms: self.host.net.now_ms,
         };
-        match self.host.eviction.plan(&shortage) {
+        match self.host.background.eviction.plan(&shortage) {
             Plan::Leave(room) => room,
             Plan::Evict(policy) => {
                 let room = self.evict_down_to(bytes_max, policy);
-                self.host.eviction.note(room, &shortage);
+                self.host.background.eviction.note(room, &shortage);
                 room
             }
         }
@@ -87,7 +82,7 @@ impl Thread {
     fn evict_down_to(&mut self, bytes_max: u64, policy: Policy) -> Room {
         self.leave_all();
         self.run_length = 0;
-        self.host.defrag.suspect();
+        self.host.background.defrag.suspect();
         let shared = self.host.shared;
         let limits = EvictionLimits {
             bytes_max,
@@ -95,12 +90,12 @@ impl Thread {
             tenacity: shared.settings.number(MAXMEMORY_EVICTION_TENACITY),
         };
         let anybody_has_garbage = || shared.observed.threads().iter().any(|stats| stats.garbage.get() > 0);
-        let clock = self.host.driver.clock().clone();
+        let clock = self.host.net.driver.clock().clone();
         // It is taken out while keys are evicted.
-        let mut eviction = std::mem::take(&mut self.host.eviction);
+        let mut eviction = std::mem::take(&mut self.host.background.eviction);
         let free_slice = |thread: &mut Thread| thread.host.free_slice();
         let room = eviction.evict(&limits, policy, &clock, self, free_slice, anybody_has_garbage);
-        self.host.eviction = eviction;
+        self.host.background.eviction = eviction;
         room
     }
 }

@@ -1,19 +1,17 @@
-//! Gives the commands of `ops/cluster` what they need from their thread.
+//! Runs the commands of `ops/cluster`: gives them the node that this server is.
 
 use config::{CLUSTER_MODE, PORT, TLS_PORT};
-use ops::cluster::{ClusterNode, Door};
+use engine::{CommandResult, OwnCall};
+use ops::cluster::{ClusterNode, Function};
 
 use crate::thread::ThreadHost;
 
-impl Door for ThreadHost {
-    fn is_cluster(&self) -> bool {
-        self.shared.settings.is_on(CLUSTER_MODE)
-    }
-
-    fn node(&mut self) -> ClusterNode {
-        let ports = [PORT, TLS_PORT].map(|port| self.shared.settings.number(port) as u32);
-        let id = &self.shared.run_id;
-        let session = self.current.as_deref().expect("a command runs for a client");
-        ClusterNode::at(id, (!session.is_unix).then_some(&*session.local), ports)
-    }
+pub(super) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
+    let shared = host.shared;
+    let session = host.session();
+    let mut node = shared.settings.is_on(CLUSTER_MODE).then(|| {
+        let ports = [PORT, TLS_PORT].map(|port| shared.settings.number(port) as u32);
+        ClusterNode::at(&shared.run_id, (!session.is_unix).then_some(&*session.local), ports)
+    });
+    function(&mut call.on(&mut node))
 }

@@ -7,6 +7,7 @@ use proactor::ConnId;
 use resp::Proto;
 
 use crate::commands::own::{Ctx, Entry, Run};
+use crate::subscribers::{deliver_before_reply, subscribing};
 
 /// The connection commands.
 pub(crate) const ENTRIES: &[Entry] = &[ECHO, PING, QUIT, RESET, SELECT];
@@ -104,15 +105,16 @@ const RESET: Entry = Entry {
 };
 
 fn reset(ctx: &mut Ctx) -> CommandResult {
+    let (mut call, host) = ctx.split();
+    deliver_before_reply(host, &mut call);
+    pubsub::leave_all(&mut call.on(&mut subscribing(host)));
     let (call, host) = ctx.split();
-    pubsub::leave_all(&mut call.on::<dyn pubsub::Door>(host));
-    let (call, host) = ctx.split();
-    clients::stop_tracking(&mut call.on::<dyn clients::Door>(host));
+    clients::stop_tracking(&mut call.on(&mut host.caller()));
     let host = &mut *ctx.host;
     host.unwatch();
     let mut session = host.current.take().expect("a command runs for a client");
     session.monitor = false;
-    host.monitors.remove(ConnId::from_bits(session.client.connection));
+    host.reports.monitors.remove(ConnId::from_bits(session.client.connection));
     session.multi = None;
     session.client.db = 0;
     session.client.proto = Proto::Resp2;

@@ -6,12 +6,13 @@ use engine::Table;
 use persistence::Role;
 use resp::memcached::Verb;
 
-use self::own::{Family, Functions};
+use self::own::Family;
 
 mod cluster;
 #[cfg(test)]
 mod complete;
 mod connection;
+pub(crate) mod functions;
 mod migrate;
 pub(crate) mod own;
 mod queues;
@@ -63,27 +64,10 @@ pub(crate) fn roles(table: &Table) -> Vec<Role> {
     persistence::roles(table, commands::FAMILIES, |name| scripting::change_of(name).is_some())
 }
 
-/// The functions of all commands that use more than the data, whatever their names are.
-pub(crate) fn functions() -> &'static Functions {
-    static ALL: LazyLock<Functions> = LazyLock::new(|| {
-        let table = table();
-        let mut functions = Functions::none(&table);
-        let declared = |name: &str| table.declared(name.as_bytes()).expect("the table has all families");
-        OWN_FAMILIES.iter().for_each(|family| family.add_to(&mut functions, &table, declared));
-        for (index, verb) in Verb::ALL.iter().enumerate() {
-            if let Some(entry) = memcached::service_entry(*verb) {
-                let family = Family::Memcached(std::slice::from_ref(entry));
-                family.add_to(&mut functions, &table, |_| table.of_protocol(index));
-            }
-        }
-        functions
-    });
-    &ALL
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::functions::functions;
 
     /// The number of functions in `entries`.
     fn count(entries: &[engine::Entry]) -> usize {

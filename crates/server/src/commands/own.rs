@@ -1,12 +1,14 @@
-//! Declares and runs commands that use more than the data.
+//! Declares the families of commands that use more than the data.
 //!
 //! The function of a command of the server gets its thread by type: [`Ctx::host`](engine::Ctx::host) is a
-//! [`ThreadHost`]. A command of a component gets that component's *door*, a trait that says what the component needs
-//! from the thread. The table of commands knows neither type. It has the same entries without their functions. To run
-//! one of these, it asks the thread ([`Host::run_own`](engine::Host::run_own)), which finds the function here by the
-//! command's number.
+//! [`ThreadHost`]. A command of a component gets what that component's commands work with: a struct of references, in
+//! which the function also leaves what its thread has to do afterwards.
+//!
+//! The table of commands knows none of these types. It has the same entries without their functions. To run one of
+//! these, it asks the thread ([`Host::run_own`](engine::Host::run_own)), which finds the function by the command's
+//! number (`functions.rs`).
 
-use engine::{Command, CommandResult, HostFn, OwnCall, Table};
+use engine::HostFn;
 
 use crate::thread::ThreadHost;
 
@@ -19,19 +21,13 @@ pub(crate) type Entry = engine::Entry<Function>;
 /// The implementation of a command of the server.
 pub(crate) type Run = engine::Run<Function>;
 
-/// Declares the families, and the door of each.
+/// Declares the families, and the type of the functions of each.
 macro_rules! families {
-    ($($owner:ident: $host:ty;)*) => {
+    ($($owner:ident: $function:ty;)*) => {
         /// A family of commands, named after its owner.
         #[derive(Clone, Copy)]
         pub(crate) enum Family {
-            $($owner(&'static [engine::Entry<HostFn<$host>>])),*
-        }
-
-        /// The function of a command.
-        #[derive(Clone, Copy)]
-        enum Callee {
-            $($owner(HostFn<$host>)),*
+            $($owner(&'static [engine::Entry<$function>])),*
         }
 
         impl Family {
@@ -41,83 +37,21 @@ macro_rules! families {
                     $(Family::$owner(entries) => entries.iter().map(engine::Entry::of_host).collect()),*
                 }
             }
-
-            /// Adds the functions of the family's commands in `table`. `find` finds a command by its name.
-            pub(crate) fn add_to<'t>(
-                self,
-                functions: &mut Functions,
-                table: &'t Table,
-                find: impl Fn(&str) -> &'t Command,
-            ) {
-                match self {
-                    $(Family::$owner(entries) => {
-                        for entry in entries {
-                            functions.add(table, find(entry.name), entry, Callee::$owner);
-                        }
-                    })*
-                }
-            }
-        }
-
-        impl Callee {
-            fn run(self, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
-                match self {
-                    $(Callee::$owner(function) => function(&mut call.on::<$host>(host))),*
-                }
-            }
         }
     };
 }
 
 families! {
-    Acl: dyn acl::Door;
-    Scripting: dyn scripting::Door;
-    Server: ThreadHost;
-    Clients: dyn clients::Door;
-    Cluster: dyn ops::cluster::Door;
-    Ops: dyn ops::Door;
-    Migrate: dyn ops::migrate::Door;
-    Memcached: dyn memcached::Door;
-    PubSub: dyn pubsub::Door;
-    Queues: dyn jobs::queues::Door;
-    Observe: dyn observe::Door;
-    Replication: dyn replication::Door;
-}
-
-/// The functions of commands that use more than the data, by the commands' numbers.
-pub(crate) struct Functions(Box<[Option<Callee>]>);
-
-impl Functions {
-    /// Creates an empty place for each command of `table`.
-    pub(crate) fn none(table: &Table) -> Functions {
-        Functions(vec![None; table.len()].into())
-    }
-
-    /// Adds the functions of `command`, which the table made from an entry, and of its subcommands.
-    fn add<F: Copy>(
-        &mut self,
-        table: &Table,
-        command: &Command,
-        entry: &'static engine::Entry<F>,
-        callee: impl Fn(F) -> Callee + Copy,
-    ) {
-        if let engine::Run::Function(function) = entry.run {
-            self.0[usize::from(command.id.0)] = Some(callee(function));
-        }
-        for (sub, entry) in table.subcommands(command).zip(entry.subcommands) {
-            self.add(table, sub, entry, callee);
-        }
-    }
-
-    /// Whether a command has a function here, and so uses more than the data.
-    #[cfg(test)]
-    pub(crate) fn has(&self, command: &Command) -> bool {
-        self.0[usize::from(command.id.0)].is_some()
-    }
-
-    /// Runs a call on `host`, its thread.
-    pub(crate) fn run(&self, call: OwnCall<'_, '_>, host: &mut ThreadHost) -> CommandResult {
-        let callee = self.0[usize::from(call.command.id.0)];
-        callee.expect("the table of commands and this one were made of the same entries").run(call, host)
-    }
+    Acl: acl::Function;
+    Scripting: scripting::Function;
+    Server: Function;
+    Clients: clients::Function;
+    Cluster: ops::cluster::Function;
+    Ops: ops::Function;
+    Migrate: ops::migrate::Function;
+    Memcached: memcached::Function;
+    PubSub: pubsub::Function;
+    Queues: jobs::queues::Function;
+    Observe: observe::Function;
+    Replication: replication::Function;
 }

@@ -1,34 +1,36 @@
-//! Gives QUEUE what it needs from its thread (`queues`).
+//! Runs QUEUE (`jobs/queues`): in slices, between which the thread serves other clients.
 
 use clients::session::Retry;
-use engine::{Command, CommandId, Keys, Needs, OwnedArgs, Task, Work};
-use jobs::queues::{Door, Label, Progress};
+use engine::{CommandId, CommandResult, Needs, OwnCall, OwnedArgs, Task, Work};
+use jobs::queues::{Function, QueueWork};
 use shard::{Delegated, ShardId};
 
 use crate::message::Message;
 use crate::thread::ThreadHost;
 
-impl Door for ThreadHost {
-    fn label(&self, client: u64) -> Label {
-        self.shared.registry.label(client)
+pub(super) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
+    let (command, args) = (call.command.id, call.args);
+    let session = host.current.as_deref_mut().expect("a command runs for a client");
+    let (shared, clock, access) = (host.shared, host.net.driver.clock(), &session.access);
+    let mut work = QueueWork {
+        progress: &mut session.progress,
+        goes_on_with: None,
+        label: &|client| shared.registry.label(client),
+        may_change: &|command, args, keys| access.may_change(command, args, keys),
+        now_ns: &mut || clock.monotonic_ns(),
+    };
+    let result = function(&mut call.on(&mut work));
+    if let Some(shards) = work.goes_on_with {
+        go_on_later(host, command, args, &shards);
     }
+    result
+}
 
-    fn progress(&mut self) -> &mut Option<Box<Progress>> {
-        &mut self.session().progress
-    }
-
-    fn go_on_later(&mut self, command: CommandId, args: &[&[u8]], shards: &[ShardId]) {
-        let (args, needs) = (OwnedArgs::new(args), Needs::several(shards.into()));
-        self.session().state.queue(Retry { command, args, needs, tries: 0 });
-        let note = Task::new(Work::Notify, ShardId::default(), self.session().client, OwnedArgs::default());
-        self.mailroom.put_off(Message::Done(Delegated::new(note), Vec::new()));
-    }
-
-    fn may_change(&mut self, command: &Command, args: &[&[u8]], keys: Keys<'_>) -> bool {
-        self.session().access.may_change(command, args, keys)
-    }
-
-    fn now_ns(&mut self) -> u64 {
-        self.driver.clock().monotonic_ns()
-    }
+/// Runs the current client's command again after other clients were served, and enters these shards in addition to those
+/// of its keys.
+fn go_on_later(host: &mut ThreadHost, command: CommandId, args: &[&[u8]], shards: &[ShardId]) {
+    let (args, needs) = (OwnedArgs::new(args), Needs::several(shards.into()));
+    host.session().state.queue(Retry { command, args, needs, tries: 0 });
+    let note = Task::new(Work::Notify, ShardId::default(), host.session().client, OwnedArgs::default());
+    host.net.mailroom.put_off(Message::Done(Delegated::new(note), Vec::new()));
 }

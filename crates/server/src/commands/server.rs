@@ -23,7 +23,7 @@ const TIME: Entry = Entry {
 };
 
 fn time(ctx: &mut Ctx) -> CommandResult {
-    let now_us = ctx.host.driver.clock().now_us();
+    let now_us = ctx.host.net.driver.clock().now_us();
     ctx.reply.array(2);
     ctx.reply.bulk_int((now_us / 1_000_000) as i64);
     ctx.reply.bulk_int((now_us % 1_000_000) as i64);

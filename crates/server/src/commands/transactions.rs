@@ -165,7 +165,7 @@ fn exec(ctx: &mut Ctx) -> CommandResult {
         return Ok(());
     }
     let client = host.session().client;
-    host.lua.renew_libraries();
+    host.scripts.lua.renew_libraries();
     let table = ctx.store.tx.table;
     if multi.queued.iter().any(|(id, _)| asks_threads(table.get(*id))) {
         return exec_asking(ctx, multi);
@@ -263,14 +263,14 @@ fn run_queued(
         && let Err(lack) = host.permit_in(Context::Multi, command, &args)
     {
         let error = CommandError::new([LOST_PERMISSION, what_is_lost(lack)].concat());
-        host.accounting.stats().count_error(&error.code());
+        host.reports.accounting.stats().count_error(&error.code());
         Reply::new(reply, host.session().client.proto).error(error.text());
         return Outcome::Failed;
     }
     // A queued command may have selected a database or changed the protocol.
     let client = Client { deny_blocking: true, ..host.session().client };
     let mut out = Output::new();
-    let started = host.driver.clock().ticks();
+    let started = host.net.driver.clock().ticks();
     let mark = out.mark();
     let mut outcome = tx.run(command, &args, &client, host, &mut out);
     host.count_command(command, &args, &client, started, &mut outcome, mark, &out);
@@ -301,7 +301,7 @@ fn needs_of_queued(host: &mut ThreadHost, id: CommandId, args: &OwnedArgs) -> Ne
         Route::Channels(from) if args.len() <= from => host.subscribed_needs(),
         Route::Script(callee) => {
             let trusted_after = shared.settings.script_trusted_after();
-            let touched = host.lua.needs(&args, callee, trusted_after, &shared.shards);
+            let touched = host.scripts.lua.needs(&args, callee, trusted_after, &shared.shards);
             Needs::of(command, &args, shared.shards.placement()).and(touched)
         }
         _ => Needs::of(command, &args, shared.shards.placement()),
@@ -341,6 +341,6 @@ impl ThreadHost {
             return;
         }
         let watching = std::mem::take(&mut session.watching);
-        self.stale_watches.push(watching);
+        self.background.stale_watches.push(watching);
     }
 }

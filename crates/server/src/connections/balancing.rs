@@ -32,7 +32,7 @@ pub(crate) fn is_elastic(host: &ThreadHost) -> bool {
 
 /// The number of threads that get new connections.
 pub(crate) fn threads_in_use(host: &ThreadHost) -> usize {
-    if is_elastic(host) { host.workload.balance.in_use() } else { host.shared.threads.len() }
+    if is_elastic(host) { host.balancing.workload.balance.in_use() } else { host.shared.threads.len() }
 }
 
 /// The number of threads that serve connections, as all threads may know it. They have the lowest numbers.
@@ -44,40 +44,40 @@ pub(crate) fn threads_at_work(shared: &Shared) -> usize {
 /// Reports the load of the thread in the last round. The first thread acts on the reports.
 pub(crate) fn look(host: &mut ThreadHost) {
     let (now_ns, taken_ns) = time_and_work(host);
-    let busy = host.workload.busy(now_ns, taken_ns);
-    let stats = host.accounting.stats();
+    let busy = host.balancing.workload.busy(now_ns, taken_ns);
+    let stats = host.reports.accounting.stats();
     stats.busy.set(u64::from(busy));
-    let contended = host.workload.contended(stats.entries(), stats.left_with_holder.get());
+    let contended = host.balancing.workload.contended(stats.entries(), stats.left_with_holder.get());
     stats.contended.set(u64::from(contended));
-    stats.looked_ms.set(host.now_ms);
-    stats.connections.set(host.connections.len() as u64);
-    if host.id > 0 {
+    stats.looked_ms.set(host.net.now_ms);
+    stats.connections.set(host.net.connections.count() as u64);
+    if host.net.id > 0 {
         return;
     }
-    let (shared, before, now_ms) = (host.shared, host.workload.balance.in_use(), host.now_ms);
+    let (shared, before, now_ms) = (host.shared, host.balancing.workload.balance.in_use(), host.net.now_ms);
     let loads: Vec<Load> = shared.observed.threads().iter().map(|stats| load(stats, now_ms)).collect();
     let orders = if is_elastic(host) {
         let is_rather_busy = loads.iter().any(|load| load.busy >= RATHER_BUSY);
         let idle_ns = is_rather_busy.then(|| processors::for_server(&shared.settings).idle_ns()).flatten();
-        let idle = idle_ns.and_then(|idle_ns| host.workload.idle(now_ns, idle_ns));
-        host.workload.balance.plan(&loads, idle)
+        let idle = idle_ns.and_then(|idle_ns| host.balancing.workload.idle(now_ns, idle_ns));
+        host.balancing.workload.balance.plan(&loads, idle)
     } else {
-        host.workload.balance.use_all(loads.len())
+        host.balancing.workload.balance.use_all(loads.len())
     };
-    let in_use = host.workload.balance.in_use();
+    let in_use = host.balancing.workload.balance.in_use();
     stats.threads_in_use.set(in_use as u64);
     if in_use != before && is_elastic(host) {
         tracing::info!("{in_use} of {} threads now serve connections", loads.len());
     }
     for order in orders {
-        host.mailroom.send(order.from, Message::Share(order));
+        host.net.mailroom.send(order.from, Message::Share(order));
     }
 }
 
 /// The time, and the processor time of the thread without polling.
 fn time_and_work(host: &mut ThreadHost) -> (u64, u64) {
-    let polled_ns = host.driver.polled_ns();
-    let clock = host.driver.clock();
+    let polled_ns = host.net.driver.polled_ns();
+    let clock = host.net.driver.clock();
     (clock.monotonic_ns(), clock.thread_cpu_ns().saturating_sub(polled_ns))
 }
 
@@ -95,12 +95,12 @@ fn load(stats: &ThreadStats, now_ms: u64) -> Load {
 /// client moves to a thread without other clients, if there is one, so that its next command delays no other client.
 pub(crate) fn set_apart(host: &mut ThreadHost, conn: ConnId, ticks: u64) {
     let (now_ns, taken_ns) = time_and_work(host);
-    let took_ns = host.driver.clock().ticks_to_ns(0, ticks);
-    if !host.workload.was_working(took_ns, now_ns, taken_ns) {
+    let took_ns = host.net.driver.clock().ticks_to_ns(0, ticks);
+    if !host.balancing.workload.was_working(took_ns, now_ns, taken_ns) {
         return;
     }
-    if let Some(session) = host.connections.session(conn) {
-        session.apart_until_ms = host.now_ms + APART_MS;
+    if let Some(session) = host.net.connections.session(conn) {
+        session.apart_until_ms = host.net.now_ms + APART_MS;
     }
     let threads = host.shared.observed.threads();
     if is_elastic(host) && threads[0].threads_in_use.get() < threads.len() as u64 {
@@ -110,10 +110,10 @@ pub(crate) fn set_apart(host: &mut ThreadHost, conn: ConnId, ticks: u64) {
 
 /// Gives connections to other threads.
 pub(crate) fn share(host: &mut ThreadHost, order: Order) {
-    let (mut conns, mut costs, now_ms) = (Vec::new(), Vec::new(), host.now_ms);
+    let (mut conns, mut costs, now_ms) = (Vec::new(), Vec::new(), host.net.now_ms);
     // A client that is set apart is on a thread that may otherwise have to be emptied.
     let may_share = |session: &Session| !order.is_all() || session.apart_until_ms <= now_ms;
-    for (conn, session) in host.connections.iter_mut().filter(|(_, session)| may_share(session)) {
+    for (conn, session) in host.net.connections.iter_mut().filter(|(_, session)| may_share(session)) {
         conns.push(conn);
         // Earlier costs no longer count.
         costs.push(std::mem::take(&mut session.cost));
@@ -138,11 +138,11 @@ pub(crate) fn shuffle(host: &mut ThreadHost) {
     if one_in == 0 {
         return;
     }
-    let mut entropy = host.driver.entropy().expect("a simulated driver has chance");
+    let mut entropy = host.net.driver.entropy().expect("a simulated driver has chance");
     if entropy.below(one_in) > 0 {
         return;
     }
-    let conns: Vec<ConnId> = host.connections.iter_mut().map(|(conn, _)| conn).collect();
+    let conns: Vec<ConnId> = host.net.connections.iter_mut().map(|(conn, _)| conn).collect();
     if !conns.is_empty() {
         let conn = conns[entropy.below(conns.len() as u64) as usize];
         let to = entropy.below(host.shared.threads.len() as u64) as u16;

@@ -15,6 +15,7 @@ use config::TLS_HANDSHAKE_TIMEOUT;
 use proactor::{CloseMode, ConnId};
 use resp::Output;
 
+use crate::connections::network::Network;
 use crate::thread::{Thread, ThreadHost};
 
 /// Output of one client after which other clients get their turn, and the kernel gets some of the output.
@@ -28,12 +29,12 @@ impl ThreadHost {
     /// Whether a client must read replies before more of its commands run. If so, it is checked again later.
     #[inline]
     pub(crate) fn must_read_first(&mut self, conn: ConnId) -> bool {
-        let pending_bytes = self.driver.output_pending_bytes(conn);
+        let pending_bytes = self.net.driver.output_pending_bytes(conn);
         if pending_bytes <= OUTPUT_BYTES_FREE || pending_bytes <= self.shared.settings.unread_bytes_max() {
             return false;
         }
-        if self.watchlist.add_unread(conn, self.now_ms) {
-            self.driver.pause_reading(conn);
+        if self.outputs.watchlist.add_unread(conn, self.net.now_ms) {
+            self.net.driver.pause_reading(conn);
         }
         true
     }
@@ -42,24 +43,24 @@ impl ThreadHost {
 impl Thread {
     /// Must be called after each serving of a client, and after each reply from elsewhere.
     pub(crate) fn settle(&mut self, conn: ConnId) {
-        let Some(session) = self.host.connections.session(conn) else { return };
+        let Some(session) = self.host.net.connections.session(conn) else { return };
         let reads = session.state.is_between_commands();
         if session.has_hung_up {
-            let is_over = reads && !self.host.unserved.contains(&conn);
+            let is_over = reads && !self.host.net.unserved.contains(&conn);
             if is_over || session.state.is_waiting() {
                 return self.close(conn, CloseMode::AfterFlush);
             }
         }
         if !reads && !session.is_reading_paused {
             session.is_reading_paused = true;
-            self.host.driver.pause_reading(conn);
+            self.host.net.driver.pause_reading(conn);
         }
         self.check_output(conn);
     }
 
     /// Checks all clients that got messages without a request.
     pub(crate) fn look_at_written(&mut self) {
-        while let Some(conn) = self.host.delivery.pop_written() {
+        while let Some(conn) = self.host.outputs.delivery.pop_written() {
             self.check_output(conn);
         }
     }
@@ -67,7 +68,7 @@ impl Thread {
     /// Disconnects a client whose output exceeds its limit.
     #[inline]
     pub(crate) fn check_output(&mut self, conn: ConnId) {
-        let pending_bytes = self.host.driver.output_pending_bytes(conn);
+        let pending_bytes = self.host.net.driver.output_pending_bytes(conn);
         if pending_bytes > OUTPUT_BYTES_FREE {
             self.check_large_output(conn, pending_bytes);
         }
@@ -75,7 +76,7 @@ impl Thread {
 
     #[cold]
     fn check_large_output(&mut self, conn: ConnId, pending_bytes: usize) {
-        let ThreadHost { connections, watchlist, shared, now_ms, .. } = &mut self.host;
+        let ThreadHost { outputs, net: Network { connections, now_ms, .. }, shared, .. } = &mut self.host;
         let Some(session) = connections.session(conn) else { return };
         session.output_bytes_peak = session.output_bytes_peak.max(pending_bytes);
         if !session.access.is_authenticated() {
@@ -94,7 +95,7 @@ impl Thread {
             class => (pending_bytes as u64, limit_of(class)),
         };
         let since_ms = &mut session.over_soft_limit_since_ms;
-        if watchlist.judge_output(conn, bytes, since_ms, &limit, *now_ms) {
+        if outputs.watchlist.judge_output(conn, bytes, since_ms, &limit, *now_ms) {
             let id = session.client.id;
             tracing::warn!(
                 id,
@@ -116,12 +117,13 @@ impl Thread {
     /// Continues with clients that have read their replies. Disconnects those that do not read.
     pub(crate) fn look_at_unread(&mut self) {
         let enough_bytes = self.host.shared.settings.unread_bytes_max() / 2;
-        let ThreadHost { watchlist, driver, now_ms, .. } = &mut self.host;
-        let judged = watchlist.judge_unread(enough_bytes, *now_ms, |conn| driver.output_pending_bytes(conn));
+        let ThreadHost { outputs, net: Network { driver, now_ms, .. }, .. } = &mut self.host;
+        let judged =
+            outputs.watchlist.judge_unread(enough_bytes, *now_ms, |conn| driver.output_pending_bytes(conn));
         for (conn, verdict) in judged {
             match verdict {
                 Verdict::Serve => {
-                    self.host.driver.resume_reading(conn);
+                    self.host.net.driver.resume_reading(conn);
                     self.serve(conn);
                 }
                 Verdict::GiveUp => {
@@ -134,26 +136,27 @@ impl Thread {
 
     /// Makes the checks of every second: idle clients, output buffers.
     pub(crate) fn each_second(&mut self) {
-        for conn in self.host.watchlist.take_over_soft_limit() {
-            let pending_bytes = self.host.driver.output_pending_bytes(conn);
+        for conn in self.host.outputs.watchlist.take_over_soft_limit() {
+            let pending_bytes = self.host.net.driver.output_pending_bytes(conn);
             self.check_large_output(conn, pending_bytes);
             let still_over = self
                 .host
+                .net
                 .connections
                 .session(conn)
                 .is_some_and(|session| session.over_soft_limit_since_ms.is_some());
             if still_over {
-                self.host.watchlist.add_over_soft_limit(conn);
+                self.host.outputs.watchlist.add_over_soft_limit(conn);
             }
         }
         let handshake_ms_max = self.host.shared.settings.number(TLS_HANDSHAKE_TIMEOUT) as u64 * 1000;
-        for conn in self.host.watchlist.take_slow_handshakes(self.host.now_ms, handshake_ms_max) {
+        for conn in self.host.outputs.watchlist.take_slow_handshakes(self.host.net.now_ms, handshake_ms_max) {
             tracing::info!("closing a connection: its TLS handshake takes too long");
             self.close(conn, CloseMode::Now);
         }
         let idle_ms_max = self.host.shared.settings.idle_seconds_max().saturating_mul(1000);
-        let now_ms = self.host.now_ms;
-        let sessions = self.host.connections.iter_mut();
+        let now_ms = self.host.net.now_ms;
+        let sessions = self.host.net.connections.iter_mut();
         let idle = sessions.filter(|(_, session)| idle_ms_max > 0 && session.idle_ms(now_ms) > idle_ms_max);
         for conn in idle.map(|(conn, _)| conn).collect::<Vec<_>>() {
             tracing::debug!("closing an idle client");
@@ -172,8 +175,8 @@ pub(crate) fn read_on(
     let is_behind = input_bytes > INPUT_AHEAD_BYTES_MAX && !session.is_primary && session.has_to_wait;
     session.is_reading_paused = is_behind;
     match (was_paused, is_behind) {
-        (false, true) => host.driver.pause_reading(conn),
-        (true, false) => host.driver.resume_reading(conn),
+        (false, true) => host.net.driver.pause_reading(conn),
+        (true, false) => host.net.driver.resume_reading(conn),
         (true, true) | (false, false) => {}
     }
 }
@@ -181,7 +184,7 @@ pub(crate) fn read_on(
 /// Whether the rest of the current client's pipeline must wait until other clients have had their turn.
 #[inline]
 pub(crate) fn has_had_its_turn(host: &ThreadHost, out: &Output) -> bool {
-    is_enough_output(out) || host.accounting.is_time_over()
+    is_enough_output(out) || host.reports.accounting.is_time_over()
 }
 
 #[inline]

@@ -25,11 +25,11 @@ const FORMER_NAMES_MAX: usize = 16;
 
 /// Begins to move a connection to another thread. Returns false if it cannot move.
 pub(crate) fn send_off(host: &mut ThreadHost, conn: ConnId, to: u16) -> bool {
-    let may_go = to != host.id
-        && host.connections.session(conn).is_some_and(|session| may_go(session))
-        && host.moves.begin(conn, to, host.now_ms);
+    let may_go = to != host.net.id
+        && host.net.connections.session(conn).is_some_and(|session| may_go(session))
+        && host.net.moves.begin(conn, to, host.net.now_ms);
     if may_go {
-        host.driver.detach(conn);
+        host.net.driver.detach(conn);
     }
     may_go
 }
@@ -60,31 +60,31 @@ fn is_known_by_oldest_name(session: &Session) -> bool {
 /// Lets a connection leave, if it still can. The driver has let go of it.
 pub(crate) fn depart(host: &mut ThreadHost, conn: ConnId) {
     let questions = host.shared.registry.questions();
-    if host.answered < *questions {
+    if host.net.answered < *questions {
         // The question is on its way here, and has already passed the thread to which the connection is going.
-        return host.mailroom.put_off(Message::Depart(conn));
+        return host.net.mailroom.put_off(Message::Depart(conn));
     }
-    let Some(to) = host.moves.take(conn) else { return host.driver.stop_detaching(conn) };
-    let goes = host.connections.session(conn).is_some_and(|session| may_go(session));
-    let Some(connection) = goes.then(|| host.driver.take(conn)).flatten() else {
-        return host.driver.stop_detaching(conn);
+    let Some(to) = host.net.moves.take(conn) else { return host.net.driver.stop_detaching(conn) };
+    let goes = host.net.connections.session(conn).is_some_and(|session| may_go(session));
+    let Some(connection) = goes.then(|| host.net.driver.take(conn)).flatten() else {
+        return host.net.driver.stop_detaching(conn);
     };
-    let Some((parser, mut session)) = host.connections.take(conn) else {
+    let Some((parser, mut session)) = host.net.connections.take(conn) else {
         unreachable!("no command of it runs now");
     };
-    host.connections.remove(conn);
-    host.timers.unset(&mut session.alarm, conn);
+    host.net.connections.remove(conn);
+    host.net.timers.unset(&mut session.alarm, conn);
     if let Some(wait) = session.state.wait() {
-        let stats = host.accounting.stats();
+        let stats = host.reports.accounting.stats();
         stats.blocked_clients.sub(1);
         stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
     }
     let forgotten = (session.former_names.len() == FORMER_NAMES_MAX).then(|| session.former_names.remove(0));
-    session.former_names.push(Subscriber { thread: host.id, connection: conn.to_bits() });
+    session.former_names.push(Subscriber { thread: host.net.id, connection: conn.to_bits() });
     session.asked = *questions;
-    host.moves.depart(&session.former_names, to);
-    host.accounting.stats().connections_moved.add(1);
-    host.mailroom.send(to, Message::Arrive(Box::new(Mover { connection, parser, session })));
+    host.net.moves.depart(&session.former_names, to);
+    host.reports.accounting.stats().connections_moved.add(1);
+    host.net.mailroom.send(to, Message::Arrive(Box::new(Mover { connection, parser, session })));
     drop(questions);
     forget_names(host, forgotten.as_slice());
 }
@@ -92,9 +92,9 @@ pub(crate) fn depart(host: &mut ThreadHost, conn: ConnId) {
 /// Takes in a connection that arrives from another thread.
 pub(crate) fn arrive(host: &mut ThreadHost, mover: Mover) {
     let Mover { connection, parser, mut session } = mover;
-    debug_assert!(session.asked >= host.answered, "no question overtakes a connection");
-    let conn = host.driver.attach(connection);
-    let place = Subscriber { thread: host.id, connection: conn.to_bits() };
+    debug_assert!(session.asked >= host.net.answered, "no question overtakes a connection");
+    let conn = host.net.driver.attach(connection);
+    let place = Subscriber { thread: host.net.id, connection: conn.to_bits() };
     (session.client.thread, session.client.connection) = (place.thread, place.connection);
     session.takes_long = false;
     // Its output is empty.
@@ -103,30 +103,30 @@ pub(crate) fn arrive(host: &mut ThreadHost, mover: Mover) {
     if session.has_to_wait {
         // Its input may have waited until others had their turn, or until it read its replies.
         session.is_reading_paused = false;
-        host.driver.resume_reading(conn);
-        host.unserved.push_back(conn);
+        host.net.driver.resume_reading(conn);
+        host.net.unserved.push_back(conn);
     }
     if let Some(wait) = session.state.wait() {
-        let stats = host.accounting.stats();
+        let stats = host.reports.accounting.stats();
         stats.blocked_clients.add(1);
         stats.clients_with_timeout.add(u64::from(wait.deadline_ms.is_some()));
     }
     if let Some(deadline_ms) = session.state.deadline_ms() {
-        host.timers.set(&mut session.alarm, conn, deadline_ms, host.now_ms);
+        host.net.timers.set(&mut session.alarm, conn, deadline_ms, host.net.now_ms);
     }
-    host.moves.arrive(&session.former_names, conn);
+    host.net.moves.arrive(&session.former_names, conn);
     host.shared.registry.move_to(session.client.id, place);
     if session.access.has_missed_change(&host.shared.users) {
         // It may have been on its way when all threads were told.
-        host.mailroom.send(host.id, Message::UsersChanged);
+        host.net.mailroom.send(host.net.id, Message::UsersChanged);
     }
-    host.connections.add(conn, parser, session);
+    host.net.connections.add(conn, parser, session);
 }
 
 /// Keeps connections that could not leave in time.
 pub(crate) fn stop_overdue(host: &mut ThreadHost) {
-    while let Some(conn) = host.moves.pop_overdue(host.now_ms) {
-        host.driver.stop_detaching(conn);
+    while let Some(conn) = host.net.moves.pop_overdue(host.net.now_ms) {
+        host.net.driver.stop_detaching(conn);
     }
 }
 
@@ -135,12 +135,12 @@ pub(crate) fn forget_names(host: &mut ThreadHost, names: &[Subscriber]) {
     if names.is_empty() {
         return;
     }
-    host.moves.forget(names);
+    host.net.moves.forget(names);
     let names: Arc<[Subscriber]> = names.into();
     let mut threads: Vec<u16> = names.iter().map(|name| name.thread).collect();
     threads.sort_unstable();
     threads.dedup();
-    for thread in threads.into_iter().filter(|thread| *thread != host.id) {
-        host.mailroom.send(thread, Message::Forget(names.clone()));
+    for thread in threads.into_iter().filter(|thread| *thread != host.net.id) {
+        host.net.mailroom.send(thread, Message::Forget(names.clone()));
     }
 }

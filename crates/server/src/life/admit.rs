@@ -36,6 +36,12 @@ pub(crate) fn refuses_writes(shared: &Shared) -> Option<CommandError> {
         .then(|| CommandError::fixed(persistence::MISCONF))
 }
 
+/// The error for all commands that write, if they are refused now: their changes could not be kept, or too few replicas
+/// follow.
+pub(crate) fn refuses_all_writes(shared: &Shared) -> Option<CommandError> {
+    refuses_writes(shared).or_else(|| shared.quorum.error())
+}
+
 fn journal_error(shared: &Shared) -> CommandError {
     CommandError::new(format!("MISCONF Errors writing to the AOF file: {}", shared.journal.progress.why()))
 }
@@ -74,7 +80,10 @@ impl ThreadHost {
             return admission;
         }
         let is_queued = self.session().multi.is_some();
-        if is_queued && let Some(error) = ops::refuses_to_queue(self, command) {
+        let settings = &self.shared.settings;
+        if is_queued
+            && let Some(error) = ops::refuses_to_queue(settings, command, || self.session().is_local())
+        {
             return Admission::Refused(error);
         }
         let session = self.session();
@@ -107,17 +116,17 @@ impl ThreadHost {
 
     /// Keeps a command of the current client until the end of the pause, if there is a pause that applies to it.
     pub(crate) fn postpones(&mut self, command: &Command, args: &[&[u8]]) -> bool {
-        if !self.pausing.is_on() {
+        if !self.waits.pausing.is_on() {
             return false;
         }
         let asked = demands(self, command, args);
-        if !self.pausing.stops(asked.replicates) {
+        if !self.waits.pausing.stops(asked.replicates) {
             return false;
         }
         let session = self.current.as_deref_mut().expect("a command runs for a client");
-        self.pausing.postpone(session, command, args);
+        self.waits.pausing.postpone(session, command, args);
         // As in Redis, a paused client counts as blocked.
-        self.accounting.stats().blocked_clients.add(1);
+        self.reports.accounting.stats().blocked_clients.add(1);
         true
     }
 
@@ -133,13 +142,13 @@ impl ThreadHost {
             session.multi = None;
             self.unwatch();
             let error = CommandError::aborting(error);
-            self.accounting.count_rejection(id, &error);
+            self.reports.accounting.count_rejection(id, &error);
             return self.write_error(id, proto, error.text(), out);
         }
         if let Some(multi) = &mut session.multi {
             multi.refused = true;
         }
-        self.accounting.count_rejection(id, error);
+        self.reports.accounting.count_rejection(id, error);
         self.write_error(id, proto, error.text(), out);
     }
 
@@ -201,12 +210,12 @@ impl ThreadHost {
 
 /// What a call of the current client may do. For EXEC, what the queued commands may do.
 pub(crate) fn demands(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) -> Demands {
-    let mut all = Demands::of(&mut host.lua, command, args);
+    let mut all = Demands::of(&mut host.scripts.lua, command, args);
     let queued = host.current.as_deref().and_then(|session| session.multi.as_ref());
     for (id, args) in
         queued.filter(|_| command.entry.route == Route::Queued).iter().flat_map(|multi| &multi.queued)
     {
-        all = all.and(Demands::of(&mut host.lua, host.shared.table.get(*id), &args.slices()));
+        all = all.and(Demands::of(&mut host.scripts.lua, host.shared.table.get(*id), &args.slices()));
     }
     all
 }
@@ -229,7 +238,7 @@ fn refuses_to_write(host: &mut ThreadHost, command: &Command, args: &[&[u8]]) ->
     if tells && shared.journal.progress.refusal() == Refusal::Stalled {
         return Some(journal_error(shared));
     }
-    let error = scripting::Door::refuses_writes(host)?;
+    let error = refuses_all_writes(shared)?;
     if demands(host, command, args).writes { Some(error) } else { refuses_writes(shared).filter(|_| tells) }
 }
 

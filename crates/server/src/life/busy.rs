@@ -24,36 +24,36 @@ impl ThreadHost {
     /// Serves the other clients of this thread while its script runs. Work that cannot be done now is done after the
     /// script.
     pub(crate) fn busy_turn(&mut self, tx: &mut Tx<'_>) {
-        self.mailroom.wake_sleepers();
+        self.net.mailroom.wake_sleepers();
         let mut events = Vec::new();
-        if self.driver.turn(Some(Duration::ZERO), &mut events).is_err() {
+        if self.net.driver.turn(Some(Duration::ZERO), &mut events).is_err() {
             return;
         }
-        for event in std::mem::take(&mut self.events).into_iter().chain(events) {
+        for event in std::mem::take(&mut self.net.events).into_iter().chain(events) {
             match event {
-                Event::Data { conn } if gives(self, conn) => self.events.push_back(event),
+                Event::Data { conn } if gives(self, conn) => self.net.events.push_back(event),
                 Event::Data { conn } => self.serve_busy(tx, conn),
                 // New clients are accepted, because one of them may want to end the script.
                 Event::Accepted { socket, listener } => self.deal(socket, listener),
-                Event::Closed { .. } | Event::Detached { .. } => self.events.push_back(event),
+                Event::Closed { .. } | Event::Detached { .. } => self.net.events.push_back(event),
                 Event::Wake => {}
             }
         }
-        self.mailroom.fetch();
-        for _ in 0..self.mailroom.len() {
-            let Some(message) = self.mailroom.pop() else { break };
+        self.net.mailroom.fetch();
+        for _ in 0..self.net.mailroom.len() {
+            let Some(message) = self.net.mailroom.pop() else { break };
             match message {
                 Message::Adopt(socket, entrance) => _ = self.adopt(socket, entrance),
                 Message::Arrive(mover) => arrive(self, *mover),
                 Message::Visit(socket, access) => visit(self, socket, *access),
-                Message::ComeBy => self.shared.shutdown.hear(self.id),
-                Message::PassScript(asker) => self.mailroom.answer(asker, Part::Count(0)),
+                Message::ComeBy => self.shared.shutdown.hear(self.net.id),
+                Message::PassScript(asker) => self.net.mailroom.answer(asker, Part::Count(0)),
                 Message::Hop(node) => {
                     if let Some(node) = self.refuse_task(node) {
-                        self.mailroom.send(self.id, Message::Hop(node));
+                        self.net.mailroom.send(self.net.id, Message::Hop(node));
                     }
                 }
-                message => self.mailroom.send(self.id, message),
+                message => self.net.mailroom.send(self.net.id, message),
             }
         }
         for id in [tx.hold.entered(), tx.hold.kept()].concat() {
@@ -69,7 +69,7 @@ impl ThreadHost {
                 task.work = Work::Run(command);
                 task.outcome = Outcome::Failed;
                 let error = self.shared.scripts.busy_error();
-                self.accounting.count_rejection(Some(command), &error);
+                self.reports.accounting.count_rejection(Some(command), &error);
                 self.write_error(Some(command), task.client.proto, error.text(), &mut task.reply);
             }
             // The thread that waits for the shard notices the delay by itself.
@@ -77,7 +77,7 @@ impl ThreadHost {
             Work::Forget(_) | Work::Restore(_) | Work::HandOver(_) => return Some(node),
         }
         let origin = task.client.thread;
-        self.mailroom.send(origin, Message::Done(node, Vec::new()));
+        self.net.mailroom.send(origin, Message::Done(node, Vec::new()));
         None
     }
 
@@ -85,21 +85,21 @@ impl ThreadHost {
         if self.must_read_first(conn) {
             return;
         }
-        let Some((mut parser, mut session)) = self.connections.take(conn) else {
+        let Some((mut parser, mut session)) = self.net.connections.take(conn) else {
             // This is the script's caller. Its input waits, up to a limit.
-            self.driver.pause_reading(conn);
-            return self.events.push_back(Event::Data { conn });
+            self.net.driver.pause_reading(conn);
+            return self.net.events.push_back(Event::Data { conn });
         };
         let Parser::Redis(redis) = &mut *parser else {
             // None of the commands of memcached's clients could run now, so they wait.
             session.is_reading_paused = true;
-            self.driver.pause_reading(conn);
-            self.connections.put_back(conn, parser, session);
-            return self.events.push_back(Event::Data { conn });
+            self.net.driver.pause_reading(conn);
+            self.net.connections.put_back(conn, parser, session);
+            return self.net.events.push_back(Event::Data { conn });
         };
         let can_be_served = session.state.is_between_commands() && !session.close_after_reply;
-        let io = if can_be_served { self.driver.take_io(conn) } else { None };
-        let Some(mut io) = io else { return self.connections.put_back(conn, parser, session) };
+        let io = if can_be_served { self.net.driver.take_io(conn) } else { None };
+        let Some(mut io) = io else { return self.net.connections.put_back(conn, parser, session) };
         if session.state.is_put_off() {
             session.state.read_again();
         }
@@ -109,12 +109,12 @@ impl ThreadHost {
         io.input.consume(consumed);
         session.close_after_reply |= io.input.len() > self.shared.settings.query_bytes_max();
         if let Some(mode) = session.close_mode() {
-            self.driver.pause_reading(conn);
+            self.net.driver.pause_reading(conn);
             let error = (mode != CloseMode::AfterFlush).then_some(ErrorKind::ConnectionAborted);
-            self.events.push_back(Event::Closed { conn, error });
+            self.net.events.push_back(Event::Closed { conn, error });
         }
-        self.connections.put_back(conn, parser, session);
-        self.driver.put_io(conn, io);
+        self.net.connections.put_back(conn, parser, session);
+        self.net.driver.put_io(conn, io);
     }
 
     fn serve_busy_input(
@@ -165,7 +165,7 @@ impl ThreadHost {
         match self.admit(command, args) {
             Admission::Run if can_run => {
                 let client = self.session().client;
-                let started = self.driver.clock().ticks();
+                let started = self.net.driver.clock().ticks();
                 let mut outcome = tx.run(command, args, &client, self, out);
                 self.count_command(command, args, &client, started, &mut outcome, mark, out);
             }

@@ -30,9 +30,9 @@ impl Thread {
     /// threads only afterwards, because every other thread that needs the shard would wait while it wakes them.
     pub(crate) fn drain_kept(&mut self) {
         if self.tx.hold.kept().is_empty() {
-            return self.host.mailroom.wake_sleepers();
+            return self.host.net.mailroom.wake_sleepers();
         }
-        self.host.accounting.stats().kept.add(1);
+        self.host.reports.accounting.stats().kept.add(1);
         let mut kept: SmallVec<[ShardId; 8]> = self.tx.hold.kept().into();
         let mut index = 0;
         while let Some(&id) = kept.get(index) {
@@ -51,7 +51,7 @@ impl Thread {
                 self.tx.hold.kept().iter().copied().filter(|id| !kept.contains(id)).collect();
             kept.extend(more);
         }
-        self.host.mailroom.wake_sleepers();
+        self.host.net.mailroom.wake_sleepers();
     }
 
     /// Runs a delegated task at `id`, which this thread holds, and sends it back without waking its thread. Keeps the
@@ -92,7 +92,7 @@ impl Thread {
         }
         send_posts(self);
         if answers && published.is_empty() {
-            self.host.mailroom.post(origin, Message::Done(node, published));
+            self.host.net.mailroom.post(origin, Message::Done(node, published));
         } else if answers {
             // It follows the messages published before, even if the origin is this thread.
             self.host.shared.threads[usize::from(origin)].send(Message::Done(node, published));
@@ -111,7 +111,7 @@ impl Thread {
                 let command = table.get(command);
                 if command.entry.mode == Mode::Heavy {
                     // This may take long, and the clients of earlier tasks should not wait for it.
-                    self.host.mailroom.wake_sleepers();
+                    self.host.net.mailroom.wake_sleepers();
                 }
                 let args = task.args.slices();
                 let is_for_a_client = matches!(task.work, Work::Run(_));
@@ -123,7 +123,7 @@ impl Thread {
                     task.outcome = Outcome::Again([id].into_iter().collect());
                     return true;
                 }
-                let started = self.host.driver.clock().ticks();
+                let started = self.host.net.driver.clock().ticks();
                 begin(self, started);
                 let mark = task.reply.mark();
                 self.tx.wrote = false;
@@ -141,7 +141,7 @@ impl Thread {
                         mark,
                         &task.reply,
                     );
-                    self.host.accounting.stats().delegated.add(1);
+                    self.host.reports.accounting.stats().delegated.add(1);
                 }
                 is_for_a_client
             }
@@ -179,7 +179,7 @@ impl Thread {
             Forget::Wait { .. } => unreachable!("tickets say where they were given out"),
             Forget::Subscription(..) => placement.channel(key),
         };
-        let client = Client { thread: self.host.id, ..Client::internal(db, Proto::Resp2) };
+        let client = Client { thread: self.host.net.id, ..Client::internal(db, Proto::Resp2) };
         self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::new(&[key])));
     }
 }
@@ -190,9 +190,9 @@ fn is_stopped(thread: &mut Thread, command: &Command, args: &[&[u8]], db: u32) -
     if command.is_write() && host.shared.standing().is_read_only {
         return true;
     }
-    if !host.shared.may_hold_back() && !host.pausing.is_on() {
+    if !host.shared.may_hold_back() && !host.waits.pausing.is_on() {
         return false;
     }
-    let replicates = Demands::of(&mut host.lua, command, args).replicates;
-    host.pausing.stops(replicates) || host.snapshot.stops(tx, command, args, db, replicates)
+    let replicates = Demands::of(&mut host.scripts.lua, command, args).replicates;
+    host.waits.pausing.stops(replicates) || host.background.snapshot.stops(tx, command, args, db, replicates)
 }

@@ -64,7 +64,7 @@ impl ThreadHost {
             Route::Channels(from) if args.len() <= from => self.subscribed_needs(),
             Route::Script(callee) => {
                 let trusted_after = self.shared.settings.script_trusted_after();
-                of_keys().and(self.lua.needs(args, callee, trusted_after, &self.shared.shards))
+                of_keys().and(self.scripts.lua.needs(args, callee, trusted_after, &self.shared.shards))
             }
             _ => of_keys(),
         }
@@ -121,8 +121,8 @@ impl Thread {
     #[inline]
     pub(crate) fn runs_plainly(&mut self) -> bool {
         !(self.host.session().is_special()
-            || self.host.pausing.is_on()
-            || self.host.monitors.are_there()
+            || self.host.waits.pausing.is_on()
+            || self.host.reports.monitors.are_there()
             || self.host.shared.scripts.is_busy()
             || self.host.shared.quorum.is_lacking()
             || self.host.shared.snapshots.last_failed.load(Ordering::Relaxed)
@@ -201,7 +201,7 @@ impl Thread {
                     // It leaves shards as it proceeds, but only after earlier changes are published.
                     self.leave_all();
                 }
-                self.host.accounting.stats().count_entry(EntryType::None, 0);
+                self.host.reports.accounting.stats().count_entry(EntryType::None, 0);
                 let entered_before = self.tx.hold.entered().len();
                 self.run_here(command, args, out);
                 if self.tx.hold.entered().len() > entered_before {
@@ -251,8 +251,8 @@ impl Thread {
                 let node = Delegated::new(self.task(Work::Run(command.id), id, args));
                 if self.tx.hold.enter_or_delegate(id, node).is_none() {
                     self.host.session().state.go_away();
-                    self.host.accounting.stats().left_with_holder.add(1);
-                    return self.host.accounting.stats().count_entry(EntryType::Hop, 1);
+                    self.host.reports.accounting.stats().left_with_holder.add(1);
+                    return self.host.reports.accounting.stats().count_entry(EntryType::Hop, 1);
                 }
             }
         }
@@ -263,11 +263,11 @@ impl Thread {
         // It may have entered more shards, or have left all of them to run again.
         let entered = self.tx.hold.entered().len();
         if entered > entered_before {
-            self.host.accounting.stats().count_entry(EntryType::Wide, 1 + entered - entered_before);
+            self.host.reports.accounting.stats().count_entry(EntryType::Wide, 1 + entered - entered_before);
             self.leave_all();
         } else if entered > 0 {
-            let entry_type = if home == self.host.id { EntryType::Inline } else { EntryType::Quick };
-            self.host.accounting.stats().count_entry(entry_type, 1);
+            let entry_type = if home == self.host.net.id { EntryType::Inline } else { EntryType::Quick };
+            self.host.reports.accounting.stats().count_entry(entry_type, 1);
         }
     }
 
@@ -277,7 +277,7 @@ impl Thread {
     pub(crate) fn runs_elsewhere(&self, command: &Command, id: ShardId) -> bool {
         let shared = self.host.shared;
         let home = shared.shards.home(id);
-        home != self.host.id
+        home != self.host.net.id
             && match shared.entry_mode {
                 EntryMode::Home => true,
                 EntryMode::Roam => {
@@ -295,8 +295,8 @@ impl Thread {
         let work = if looks_first { Work::Look(command.id) } else { Work::Run(command.id) };
         let node = Delegated::new(self.task(work, id, args));
         self.host.session().state.go_away();
-        self.host.accounting.stats().count_entry(EntryType::Hop, 1);
-        self.host.mailroom.send(self.host.shared.shards.home(id), Message::Hop(node));
+        self.host.reports.accounting.stats().count_entry(EntryType::Hop, 1);
+        self.host.net.mailroom.send(self.host.shared.shards.home(id), Message::Hop(node));
     }
 
     /// Creates a task of the current client.
@@ -323,10 +323,10 @@ impl Thread {
                 tries: tries + 1,
             };
             self.host.session().state.queue(retry);
-            return self.host.accounting.stats().retries.add(1);
+            return self.host.reports.accounting.stats().retries.add(1);
         }
         let entry_type = if *needs == Needs::All { EntryType::Global } else { EntryType::Wide };
-        self.host.accounting.stats().count_entry(entry_type, ids.len());
+        self.host.reports.accounting.stats().count_entry(entry_type, ids.len());
         self.run_here(command, args, out);
         self.leave_all();
     }
@@ -372,7 +372,7 @@ impl Thread {
         session.last_command = Some(command.id);
         let client = session.client;
         process::crash::note_command(client.id, client.db, command.id.0);
-        let started = self.host.accounting.lap();
+        let started = self.host.reports.accounting.lap();
         begin(self, started);
         if !self.tx.hold.kept().is_empty() && !command.has(Flag::Fast) && !self.tx.hold.has_unpublished() {
             pass_kept_on(self);
@@ -400,7 +400,7 @@ impl Thread {
                     // It runs again when its tasks have come back, or other clients were served.
                     return;
                 }
-                self.host.accounting.stats().retries.add(1);
+                self.host.reports.accounting.stats().retries.add(1);
                 self.execute(command, args, Needs::several(ids.into_vec().into()), 0, out);
             }
         }
@@ -440,7 +440,7 @@ fn leave_with_news(thread: &mut Thread) {
     let Thread { tx, host, .. } = thread;
     tx.commit();
     note_written(tx, host.current.as_deref_mut());
-    let (shared, mailroom, seen) = (host.shared, &mut host.mailroom, tx.seen);
+    let (shared, mailroom, seen) = (host.shared, &mut host.net.mailroom, tx.seen);
     let seen = if mutant::is_on(Mutant::EventAtOnce) { 0 } else { seen };
     let own = host.current.as_deref().map(|session| session.client.subscriber());
     let mut told_itself = false;

@@ -40,7 +40,7 @@ pub(crate) fn go_on_executing(
         if thread.tx.told_itself {
             hear_itself(thread, out);
         }
-        thread.host.accounting.stats().net_output_bytes.add(out.len() as u64);
+        thread.host.reports.accounting.stats().net_output_bytes.add(out.len() as u64);
     });
     thread.go_on(conn);
     thread.post_all();

@@ -20,7 +20,7 @@ impl ThreadHost {
         *questions += 1;
         let number = *questions;
         // This thread, too, gets the question after the messages that others have sent it before.
-        self.mailroom.fetch();
+        self.net.mailroom.fetch();
         self.gather(|asker| Message::Ask(Question { asker, subject: subject.clone(), number }), finish);
     }
 
@@ -30,7 +30,7 @@ impl ThreadHost {
         let session = self.session();
         let asker = session.client;
         session.state.gather(expected, finish);
-        self.mailroom.send_all(|| message(asker));
+        self.net.mailroom.send_all(|| message(asker));
     }
 
     /// Makes the current client wait until its answer is sent.

@@ -41,9 +41,9 @@ const ROUNDS: usize = 3;
 /// Gives way if a long command has come to a point where other clients may have their turn.
 pub(crate) fn give_way_if_due(host: &mut ThreadHost) {
     shard::interrupt();
-    let clock = host.driver.clock();
+    let clock = host.net.driver.clock();
     let now = clock.ticks();
-    let is_due = host.way.is_due(now) && host.way.has_worked(now, clock.thread_cpu_ns());
+    let is_due = host.balancing.way.is_due(now) && host.balancing.way.has_worked(now, clock.thread_cpu_ns());
     if is_due && is_elastic(host) || is_drawn(host) {
         look(host);
     }
@@ -52,64 +52,64 @@ pub(crate) fn give_way_if_due(host: &mut ThreadHost) {
 /// The thread that serves a client of this one meanwhile: one of those in use if possible. `None`: there is no other,
 /// or each has a long command of its own.
 pub(crate) fn helper(host: &mut ThreadHost) -> Option<u16> {
-    let (threads, me, next) = (&host.shared.threads, host.id, host.way.next);
+    let (threads, me, next) = (&host.shared.threads, host.net.id, host.balancing.way.next);
     let count = threads.len() as u16;
     let in_use = threads_at_work(host.shared) as u16;
     let can_help = |id: &u16| *id != me && !threads[usize::from(*id)].is_away();
     let used = (0..in_use).map(|step| (next + step) % in_use).find(can_help);
     let found = used.or_else(|| (0..count).find(can_help));
-    host.way.next = found.map_or(0, |id| id + 1);
+    host.balancing.way.next = found.map_or(0, |id| id + 1);
     found
 }
 
 /// Whether a connection goes to another thread because this one has given way.
 pub(crate) fn gives(host: &mut ThreadHost, conn: ConnId) -> bool {
-    if !host.way.is_away {
+    if !host.balancing.way.is_away {
         return false;
     }
-    let Some(session) = host.connections.session(conn) else { return false };
+    let Some(session) = host.net.connections.session(conn) else { return false };
     if session.state.is_put_off() {
         session.state.read_again();
     }
     let may_go = may_go(session);
-    host.moves.is_leaving(conn) || may_go && helper(host).is_some_and(|to| send_off(host, conn, to))
+    host.net.moves.is_leaving(conn) || may_go && helper(host).is_some_and(|to| send_off(host, conn, to))
 }
 
 /// Whether the seed of a simulation wants it. In a simulation, no time passes while a command runs.
 fn is_drawn(host: &mut ThreadHost) -> bool {
     let one_in = host.shared.machine.tuning.moves_one_in;
     one_in > 0
-        && host.way.is_running()
-        && host.driver.entropy().is_ok_and(|mut entropy| entropy.below(one_in) == 0)
+        && host.balancing.way.is_running()
+        && host.net.driver.entropy().is_ok_and(|mut entropy| entropy.below(one_in) == 0)
 }
 
 /// Serves the other clients of the thread while its command runs.
 #[cold]
 fn look(host: &mut ThreadHost) {
-    if !host.way.is_away {
+    if !host.balancing.way.is_away {
         if helper(host).is_none() {
             return;
         }
-        host.way.is_away = true;
-        host.shared.threads[usize::from(host.id)].note_away(true);
+        host.balancing.way.is_away = true;
+        host.shared.threads[usize::from(host.net.id)].note_away(true);
         // Their turn was about to come.
-        for index in 0..host.unserved.len() {
-            give(host, host.unserved[index]);
+        for index in 0..host.net.unserved.len() {
+            give(host, host.net.unserved[index]);
         }
     }
-    host.way.looks += 1;
-    if host.way.looks > LOOKS_BEFORE_SILENT {
+    host.balancing.way.looks += 1;
+    if host.balancing.way.looks > LOOKS_BEFORE_SILENT {
         give_silent(host);
     }
-    host.mailroom.wake_sleepers();
+    host.net.mailroom.wake_sleepers();
     for _ in 0..ROUNDS {
-        host.shared.journal.release(host.id, &mut host.driver, None);
+        host.shared.journal.release(host.net.id, &mut host.net.driver, None);
         if take_events(host).is_err() {
             return;
         }
-        host.mailroom.end_wait();
+        host.net.mailroom.end_wait();
         take_mail(host);
-        if !host.moves.has_leaving() {
+        if !host.net.moves.has_leaving() {
             break;
         }
     }
@@ -118,21 +118,21 @@ fn look(host: &mut ThreadHost) {
 /// Handles the driver's events. Events that must wait stay in order.
 fn take_events(host: &mut ThreadHost) -> std::io::Result<()> {
     let mut events = Vec::new();
-    host.driver.turn(Some(Duration::ZERO), &mut events)?;
-    for event in std::mem::take(&mut host.events).into_iter().chain(events) {
+    host.net.driver.turn(Some(Duration::ZERO), &mut events)?;
+    for event in std::mem::take(&mut host.net.events).into_iter().chain(events) {
         match event {
             Event::Accepted { socket, listener } => host.deal(socket, listener),
-            Event::Detached { conn } => host.mailroom.send(host.id, Message::Depart(conn)),
+            Event::Detached { conn } => host.net.mailroom.send(host.net.id, Message::Depart(conn)),
             Event::Data { conn } => {
                 give(host, conn);
-                host.events.push_back(event);
+                host.net.events.push_back(event);
             }
             Event::Closed { conn, .. } => {
                 // The end of a connection is reported only once, so the connection stays here.
-                if let Some(session) = host.connections.session(conn) {
+                if let Some(session) = host.net.connections.session(conn) {
                     session.has_hung_up = true;
                 }
-                host.events.push_back(event);
+                host.net.events.push_back(event);
             }
             Event::Wake => {}
         }
@@ -142,11 +142,11 @@ fn take_events(host: &mut ThreadHost) -> std::io::Result<()> {
 
 /// Gives a connection to another thread. If that is impossible, stops reading from it for now.
 fn give(host: &mut ThreadHost, conn: ConnId) {
-    let Some(session) = host.connections.session(conn) else {
+    let Some(session) = host.net.connections.session(conn) else {
         // It is being served, or is gone.
-        if !host.way.paused.contains(&conn) {
-            host.way.paused.push(conn);
-            host.driver.pause_reading(conn);
+        if !host.balancing.way.paused.contains(&conn) {
+            host.balancing.way.paused.push(conn);
+            host.net.driver.pause_reading(conn);
         }
         return;
     };
@@ -155,7 +155,7 @@ fn give(host: &mut ThreadHost, conn: ConnId) {
     }
     if !may_go(session) {
         if !std::mem::replace(&mut session.is_reading_paused, true) {
-            host.driver.pause_reading(conn);
+            host.net.driver.pause_reading(conn);
         }
     } else if let Some(to) = helper(host) {
         send_off(host, conn, to);
@@ -165,8 +165,8 @@ fn give(host: &mut ThreadHost, conn: ConnId) {
 /// Gives away some connections of silent clients.
 fn give_silent(host: &mut ThreadHost) {
     for _ in 0..SILENT_PER_LOOK {
-        let Some((conn, session)) = host.connections.first_from(host.way.slot) else { return };
-        host.way.slot = conn.slot() + 1;
+        let Some((conn, session)) = host.net.connections.first_from(host.balancing.way.slot) else { return };
+        host.balancing.way.slot = conn.slot() + 1;
         if may_go(session)
             && let Some(to) = helper(host)
         {
@@ -177,40 +177,42 @@ fn give_silent(host: &mut ThreadHost) {
 
 /// Handles the messages that can be handled within a command. The others stay.
 fn take_mail(host: &mut ThreadHost) {
-    host.mailroom.fetch();
-    for _ in 0..host.mailroom.len() {
-        let Some(message) = host.mailroom.pop() else { break };
+    host.net.mailroom.fetch();
+    for _ in 0..host.net.mailroom.len() {
+        let Some(message) = host.net.mailroom.pop() else { break };
         if let Some(message) = take(host, message) {
-            host.mailroom.send(host.id, message);
+            host.net.mailroom.send(host.net.id, message);
         }
     }
 }
 
 /// Handles a message, or returns it.
 fn take(host: &mut ThreadHost, message: Message) -> Option<Message> {
-    let runs_script = |host: &ThreadHost| host.shared.scripts.thread(usize::from(host.id)).is_running();
+    let runs_script = |host: &ThreadHost| host.shared.scripts.thread(usize::from(host.net.id)).is_running();
     match message {
         Message::Adopt(..) | Message::Visit(..) => return pass_on(host, message),
         Message::Hop(_) if host.shared.entry_mode == EntryMode::Roam => return pass_on(host, message),
         Message::Arrive(mover) => arrive(host, *mover),
         Message::Depart(conn) => depart(host, conn),
-        Message::Forget(names) => host.moves.forget(&names),
+        Message::Forget(names) => host.net.moves.forget(&names),
         Message::Ask(question) => answer_within(host, question),
-        Message::PassScript(asker) if !runs_script(host) => host.mailroom.answer(asker, Part::Count(0)),
-        Message::ComeBy => host.shared.shutdown.hear(host.id),
+        Message::PassScript(asker) if !runs_script(host) => host.net.mailroom.answer(asker, Part::Count(0)),
+        Message::ComeBy => host.shared.shutdown.hear(host.net.id),
         Message::Post(Post::Served { ref waiter, .. }) => {
             let client = waiter.wait.client;
             let name = Subscriber { thread: client.thread, connection: client.connection };
-            let Whereabouts::WentTo(thread) = host.moves.find(name, host.id) else { return Some(message) };
-            host.mailroom.send(thread, message);
+            let Whereabouts::WentTo(thread) = host.net.moves.find(name, host.net.id) else {
+                return Some(message);
+            };
+            host.net.mailroom.send(thread, message);
         }
         Message::Done(node, published) => return come_home(host, node, published),
         Message::Deliver(_) | Message::News(..) | Message::Monitor(_) if !hears(host) => {
-            let (delivery, monitors, mut around) = host.delivery();
+            let (delivery, monitors) = (&mut host.outputs.delivery, &host.reports.monitors);
             match message {
-                Message::Deliver(published) => delivery.deliver(&published, &mut around),
-                Message::News(news, _) => delivery.tell(news, &mut around),
-                Message::Monitor(line) => delivery.show(&line, monitors, &mut around),
+                Message::Deliver(published) => delivery.deliver(&published, &mut host.net),
+                Message::News(news, _) => delivery.tell(news, &mut host.net),
+                Message::Monitor(line) => delivery.show(&line, monitors, &mut host.net),
                 _ => unreachable!("looked at above"),
             }
         }
@@ -223,7 +225,7 @@ fn take(host: &mut ThreadHost, message: Message) -> Option<Message> {
 /// Sends a message to the thread that helps out. Returns it if there is none.
 pub(crate) fn pass_on(host: &mut ThreadHost, message: Message) -> Option<Message> {
     match helper(host) {
-        Some(to) => host.mailroom.send(to, message),
+        Some(to) => host.net.mailroom.send(to, message),
         None => return Some(message),
     }
     None
@@ -231,7 +233,7 @@ pub(crate) fn pass_on(host: &mut ThreadHost, message: Message) -> Option<Message
 
 /// Whether the client whose command runs gets messages without a request. Its session is taken out, so they must wait.
 fn hears(host: &ThreadHost) -> bool {
-    let running = [&host.current, &host.aside.caller];
+    let running = [&host.current, &host.scripts.aside.caller];
     let mut sessions = running.into_iter().filter_map(|session| session.as_deref());
     sessions.any(|session| session.is_subscriber() || session.tracking.is_some() || session.monitor)
 }
@@ -245,7 +247,7 @@ fn come_home(
     let conn = ConnId::from_bits(node.task.client.connection);
     let is_complete = matches!(node.task.outcome, Outcome::Done | Outcome::Failed);
     let (Work::Run(command), true, Some(session)) =
-        (&node.task.work, is_complete, host.connections.session(conn))
+        (&node.task.work, is_complete, host.net.connections.session(conn))
     else {
         return Some(Message::Done(node, published));
     };
@@ -255,11 +257,11 @@ fn come_home(
     session.last_command = Some(*command);
     session.written_slice = session.written_slice.max(node.task.written);
     session.state.come_home();
-    if let Some(out) = host.driver.output_mut(conn) {
-        host.accounting.stats().net_output_bytes.add(node.task.reply.len() as u64);
+    if let Some(out) = host.net.driver.output_mut(conn) {
+        host.reports.accounting.stats().net_output_bytes.add(node.task.reply.len() as u64);
         out.append(&mut node.task.reply);
     }
-    host.events.push_back(Event::Data { conn });
+    host.net.events.push_back(Event::Data { conn });
     None
 }
 
@@ -286,7 +288,7 @@ pub(crate) fn pass_kept_on(thread: &mut Thread) {
 pub(crate) fn send_task_on(host: &mut ThreadHost, node: Box<Delegated<Task>>) {
     let to = match host.shared.entry_mode {
         EntryMode::Home => host.shared.shards.home(node.task.shard),
-        EntryMode::Roam => host.id,
+        EntryMode::Roam => host.net.id,
     };
-    host.mailroom.send(to, Message::Hop(node));
+    host.net.mailroom.send(to, Message::Hop(node));
 }

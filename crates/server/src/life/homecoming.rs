@@ -14,7 +14,7 @@ use crate::connections::lifecycle::visit;
 use crate::connections::moving::{arrive, depart};
 use crate::life::admit::refusal_of_replica;
 use crate::life::executing::{go_on_executing, note_seen, run_unheard};
-use crate::life::syncing::Syncing;
+use crate::life::waits::Syncing;
 use crate::message::{Message, News};
 use crate::replication::take_news;
 use crate::subscribers::hear_itself;
@@ -31,30 +31,32 @@ impl Thread {
             Message::Arrive(mover) => arrive(&mut self.host, *mover),
             Message::Depart(conn) => depart(&mut self.host, conn),
             Message::Share(order) => share(&mut self.host, order),
-            Message::Forget(names) => self.host.moves.forget(&names),
+            Message::Forget(names) => self.host.net.moves.forget(&names),
             Message::Visit(socket, access) => visit(&mut self.host, socket, *access),
-            Message::Listen(listeners) => self.host.dealer.listen(&mut self.host.driver, listeners),
+            Message::Listen(listeners) => {
+                self.host.balancing.dealer.listen(&mut self.host.net.driver, listeners)
+            }
             Message::Hop(node) => self.take_hop(node),
             Message::Done(node, published) => {
                 // These come after the reply and before what the client sent next.
                 for published in published.into_iter().rev().filter(|published| !published.to.is_empty()) {
-                    self.host.mailroom.put_first(Message::Deliver(published));
+                    self.host.net.mailroom.put_first(Message::Deliver(published));
                 }
                 self.come_home(*node);
             }
             Message::Post(post) => self.take_post(post),
             Message::Deliver(_) | Message::News(..) | Message::Monitor(_) => {
-                let (delivery, monitors, mut around) = self.host.delivery();
+                let (delivery, monitors) = (&mut self.host.outputs.delivery, &self.host.reports.monitors);
                 match message {
-                    Message::Deliver(published) => delivery.deliver(&published, &mut around),
-                    Message::News(news, _memory) => delivery.tell(news, &mut around),
-                    Message::Monitor(line) => delivery.show(&line, monitors, &mut around),
+                    Message::Deliver(published) => delivery.deliver(&published, &mut self.host.net),
+                    Message::News(news, _memory) => delivery.tell(news, &mut self.host.net),
+                    Message::Monitor(line) => delivery.show(&line, monitors, &mut self.host.net),
                     _ => unreachable!("looked at above"),
                 }
                 self.look_at_written();
             }
             Message::Ask(question) => self.answer(question),
-            Message::PassScript(asker) => self.host.mailroom.answer(asker, Part::Count(0)),
+            Message::PassScript(asker) => self.host.net.mailroom.answer(asker, Part::Count(0)),
             Message::Answer(answer) => self.take_answer(answer),
             Message::Populate(share) => self.populate(share),
             Message::UsersChanged => self.follow_users(),
@@ -63,7 +65,7 @@ impl Thread {
             Message::Loaded(loaded) => self.install(loaded),
             Message::Link(news) => take_news(self, *news),
             Message::OwnHeap => heap::own(),
-            Message::ComeBy => self.host.shared.shutdown.hear(self.host.id),
+            Message::ComeBy => self.host.shared.shutdown.hear(self.host.net.id),
             Message::Spare(_) | Message::Wake => {}
         }
     }
@@ -72,12 +74,12 @@ impl Thread {
     fn come_home(&mut self, node: Delegated<Task>) {
         let mut task = node.task;
         let conn = ConnId::from_bits(task.client.connection);
-        if self.host.connections.session(conn).is_none() {
+        if self.host.net.connections.session(conn).is_none() {
             return self.nobody_home(task);
         }
         match task.work {
             Work::Run(command) => {
-                if let Some(session) = self.host.connections.session(conn) {
+                if let Some(session) = self.host.net.connections.session(conn) {
                     session.last_command = Some(command);
                     session.written_slice = session.written_slice.max(task.written);
                     session.state.come_home();
@@ -88,6 +90,7 @@ impl Thread {
                 // This is the second of two hops.
                 task.work = Work::Run(command);
                 self.host
+                    .net
                     .mailroom
                     .send(self.host.shared.shards.home(task.shard), Message::Hop(Delegated::new(task)));
             }
@@ -122,9 +125,10 @@ impl Thread {
                 };
                 if self.host.shared.may_hold_back() {
                     // The snapshot may be the reason, and takes a moment.
-                    let ThreadHost { connections, snapshot, accounting, .. } = &mut self.host;
-                    let Some(session) = connections.session(conn) else { return };
-                    return snapshot.hold_back(session, retry, accounting.stats());
+                    let ThreadHost { net, background, reports, .. } = &mut self.host;
+                    let Some(session) = net.connections.session(conn) else { return };
+                    session.state.hold_back(retry);
+                    return background.snapshot.hold_back(conn, reports.accounting.stats());
                 }
                 self.retry(conn, retry);
             }
@@ -133,7 +137,7 @@ impl Thread {
 
     /// Tries a command again: its shard is free, or the next slice of a snapshot is done.
     pub(crate) fn try_again(&mut self, conn: ConnId) {
-        let Some(session) = self.host.connections.session(conn) else { return };
+        let Some(session) = self.host.net.connections.session(conn) else { return };
         if let Some(retry) = session.state.take_retry() {
             self.retry(conn, retry);
         }
@@ -142,7 +146,7 @@ impl Thread {
     /// Continues a client's `MIGRATE`: the sent values have arrived or failed.
     fn take_returned(&mut self, returned: Returned) {
         let conn = ConnId::from_bits(returned.client.connection);
-        let Some(session) = self.host.connections.session(conn) else { return };
+        let Some(session) = self.host.net.connections.session(conn) else { return };
         let Returned { command, args, migration, .. } = returned;
         session.migration = Some(Box::new(migration));
         session.state.come_home();
@@ -152,7 +156,7 @@ impl Thread {
     /// Runs a command again that could not get its shards.
     fn retry(&mut self, conn: ConnId, retry: Retry) {
         // The time that it waited does not count as its own.
-        self.host.accounting.begin_lap(self.host.driver.clock());
+        self.host.reports.accounting.begin_lap(self.host.net.driver.clock());
         self.with_session(conn, |thread, out| {
             let args = retry.args.slices();
             let command = thread.host.shared.table.get(retry.command);
@@ -187,8 +191,8 @@ impl Thread {
     /// delivered first: it may have sent that input because it knows about them.
     pub(crate) fn go_on(&mut self, conn: ConnId) {
         let hears = |session: &mut Session| session.is_subscriber() || session.tracking.is_some();
-        if !self.host.mailroom.is_empty() && self.host.connections.session(conn).is_some_and(hears) {
-            self.host.unserved.push_back(conn);
+        if !self.host.net.mailroom.is_empty() && self.host.net.connections.session(conn).is_some_and(hears) {
+            self.host.net.unserved.push_back(conn);
         } else {
             self.serve(conn);
         }
@@ -196,15 +200,15 @@ impl Thread {
 
     /// Sends a reply from elsewhere and continues with the client's input.
     pub(crate) fn reply_and_go_on(&mut self, conn: ConnId, reply: &mut Output) {
-        let Some(session) = self.host.connections.session(conn) else { return };
+        let Some(session) = self.host.net.connections.session(conn) else { return };
         let mode = session.reply_mode;
         if mode == ReplyMode::Skip {
             session.reply_mode = ReplyMode::On;
         }
         let is_last = session.close_after_reply;
-        let stats = self.host.accounting.stats();
+        let stats = self.host.reports.accounting.stats();
         if mode == ReplyMode::On
-            && let Some(out) = self.host.driver.output_mut(conn)
+            && let Some(out) = self.host.net.driver.output_mut(conn)
         {
             stats.net_output_bytes.add(reply.len() as u64);
             out.append(reply);
@@ -217,7 +221,7 @@ impl Thread {
 
     /// Acts for a client as if its command ran: its session is the current one, and its output is available.
     pub(crate) fn with_session(&mut self, conn: ConnId, act: impl FnOnce(&mut Thread, &mut Output)) {
-        let Some((parser, mut session)) = self.host.connections.take(conn) else { return };
+        let Some((parser, mut session)) = self.host.net.connections.take(conn) else { return };
         // A command that is not read from the input cannot be put off, because it could not be read again.
         session.state.forbid_putting_off();
         let outer = self.host.current.replace(session);
@@ -229,9 +233,9 @@ impl Thread {
         let session = self.host.current.take().expect("the session is put back where it was");
         self.host.current = outer;
         let close_mode = session.close_mode();
-        self.host.connections.put_back(conn, parser, session);
+        self.host.net.connections.put_back(conn, parser, session);
         if !out.is_empty()
-            && let Some(output) = self.host.driver.output_mut(conn)
+            && let Some(output) = self.host.net.driver.output_mut(conn)
         {
             output.append(&mut out);
         }
@@ -244,13 +248,15 @@ impl Thread {
     /// Sends the messages of completed transactions.
     pub(crate) fn post_all(&mut self) {
         send_posts(self);
-        self.host.mailroom.wake_sleepers();
+        self.host.net.mailroom.wake_sleepers();
     }
 
     fn take_post(&mut self, post: Post) {
         match post {
             Post::Served { waiter, ticket, parcel } => self.take_served(waiter, ticket, parcel),
-            Post::Free(garbage) => self.host.garbage.add(garbage, self.host.accounting.stats()),
+            Post::Free(garbage) => {
+                self.host.background.garbage.add(garbage, self.host.reports.accounting.stats())
+            }
             Post::Published(_)
             | Post::Broadcast { .. }
             | Post::Event { .. }
@@ -264,7 +270,7 @@ impl Thread {
 
     pub(crate) fn take_answer(&mut self, answer: Answer) {
         let conn = ConnId::from_bits(answer.asker.connection);
-        let Some(session) = self.host.connections.session(conn) else { return };
+        let Some(session) = self.host.net.connections.session(conn) else { return };
         let proto = answer.asker.proto;
         let Some(Gathering { parts, finish, then, .. }) = session.state.take_answer(answer) else { return };
         let mut out = Output::new();
@@ -281,7 +287,7 @@ impl Thread {
             session.state.postponed().map(|postponed| (postponed.number, conn))
         };
         let mut waiting: Vec<(u64, ConnId)> =
-            self.host.connections.iter_mut().filter_map(postponed).collect();
+            self.host.net.connections.iter_mut().filter_map(postponed).collect();
         waiting.sort_unstable();
         for (_, conn) in waiting {
             self.run_postponed(conn);
@@ -289,9 +295,9 @@ impl Thread {
     }
 
     fn run_postponed(&mut self, conn: ConnId) {
-        let Some(session) = self.host.connections.session(conn) else { return };
+        let Some(session) = self.host.net.connections.session(conn) else { return };
         let Some(postponed) = session.state.take_postponed() else { return };
-        self.host.accounting.stats().blocked_clients.sub(1);
+        self.host.reports.accounting.stats().blocked_clients.sub(1);
         self.with_session(conn, |thread, out| {
             let command = thread.host.shared.table.get(postponed.command);
             thread.call(command, &postponed.args.slices(), None, out);
@@ -307,7 +313,7 @@ impl Thread {
             return self.close(conn, CloseMode::Now);
         }
         // A client that only closed its sending side still gets the replies to what it sent.
-        if let Some(session) = self.host.connections.session(conn) {
+        if let Some(session) = self.host.net.connections.session(conn) {
             session.has_hung_up = true;
         }
         self.settle(conn);
@@ -315,9 +321,9 @@ impl Thread {
 
     /// Closes a connection, and ends its waits, watches and subscriptions.
     pub(crate) fn close(&mut self, conn: ConnId, mode: CloseMode) {
-        self.host.driver.close(conn, mode);
-        let Some(mut session) = self.host.connections.remove(conn) else { return };
-        self.host.timers.unset(&mut session.alarm, conn);
+        self.host.net.driver.close(conn, mode);
+        let Some(mut session) = self.host.net.connections.remove(conn) else { return };
+        self.host.net.timers.unset(&mut session.alarm, conn);
         if let Some(executing) = session.state.take_executing() {
             session = run_unheard(self, session, executing);
         }
@@ -326,9 +332,9 @@ impl Thread {
             let _is_unserved = wait.blocked.waiter.claim.end();
             self.end_wait(conn, wait);
         } else if let Some(wait) = session.state.take_sync_wait() {
-            Syncing::note_end(wait, self.host.accounting.stats());
+            Syncing::note_end(wait, self.host.reports.accounting.stats());
         } else if session.state.take_postponed().is_some() {
-            self.host.accounting.stats().blocked_clients.sub(1);
+            self.host.reports.accounting.stats().blocked_clients.sub(1);
         }
         self.end_session(&mut session);
     }
@@ -342,19 +348,23 @@ pub(crate) fn send_posts(thread: &mut Thread) {
             match post {
                 Post::Served { ref waiter, .. } => {
                     let origin = waiter.wait.client.thread;
-                    thread.host.mailroom.post(origin, Message::Post(post));
+                    thread.host.net.mailroom.post(origin, Message::Post(post));
                 }
-                Post::Free(garbage) => thread.host.garbage.add(garbage, thread.host.accounting.stats()),
-                Post::Published(published) => thread.host.mailroom.publish(published),
-                Post::Broadcast { to, key } => thread.host.delivery.broadcasts.add(to, &key),
+                Post::Free(garbage) => {
+                    thread.host.background.garbage.add(garbage, thread.host.reports.accounting.stats())
+                }
+                Post::Published(published) => thread.host.net.mailroom.publish(published),
+                Post::Broadcast { to, key } => thread.host.outputs.delivery.broadcasts.add(to, &key),
                 Post::Event { .. } => unreachable!("events are sent while their keys are held"),
                 Post::Flushed if thread.host.shared.directory.tracking_count() > 0 => {
                     thread.host.shared.broadcast(|| Message::news(News::Flushed(None)));
                 }
                 Post::Flushed => {}
-                Post::ServeLater { .. } => thread.host.mailroom.send(thread.host.id, Message::Post(post)),
+                Post::ServeLater { .. } => {
+                    thread.host.net.mailroom.send(thread.host.net.id, Message::Post(post))
+                }
                 Post::Jobs(news) => {
-                    thread.host.jobs.hear(news, &thread.host.shared.recovery, thread.tx.steady);
+                    thread.host.background.jobs.hear(news, &thread.host.shared.recovery, thread.tx.steady);
                 }
             }
         }

@@ -8,7 +8,7 @@ use crate::thread::ThreadHost;
 
 impl Host for ThreadHost {
     fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult {
-        self.functions.run(call, self)
+        self.functions.run(self, call)
     }
 
     fn flushed_all(&mut self, hold: &Hold<'_, Task, engine::Wait>) {
@@ -28,6 +28,6 @@ impl Host for ThreadHost {
     }
 
     fn wait_failed(&mut self, command: CommandId, error: &CommandError) {
-        self.accounting.count_failed_wait(Some(command), error);
+        self.reports.accounting.count_failed_wait(Some(command), error);
     }
 }

@@ -26,3 +26,4 @@ mod host;
 pub(crate) mod pipeline;
 pub(crate) mod syncing;
 pub(crate) mod wait;
+pub(crate) mod waits;

@@ -86,31 +86,31 @@ impl Thread {
         if self.host.must_read_first(conn) {
             return;
         }
-        let Some((mut parser, mut session)) = self.host.connections.take(conn) else { return };
+        let Some((mut parser, mut session)) = self.host.net.connections.take(conn) else { return };
         if !session.state.is_ready() {
             if !session.state.is_put_off() {
-                return self.host.connections.put_back(conn, parser, session);
+                return self.host.net.connections.put_back(conn, parser, session);
             }
             session.state.read_again();
         }
-        session.active_ms = self.host.now_ms;
+        session.active_ms = self.host.net.now_ms;
         let shared = self.host.shared;
         if let Some(handshake) = session.handshake.take()
             && !clients::greet(&shared.users, &shared.settings, &mut session, &handshake)
         {
-            self.host.connections.put_back(conn, parser, session);
-            self.host.accounting.stats().rejected_connections.add(1);
+            self.host.net.connections.put_back(conn, parser, session);
+            self.host.reports.accounting.stats().rejected_connections.add(1);
             return self.close(conn, CloseMode::Now);
         }
-        let Some(mut io) = self.host.driver.take_io(conn) else {
-            self.host.connections.put_back(conn, parser, session);
-            return;
+        let Some(mut io) = self.host.net.driver.take_io(conn) else {
+            return self.host.net.connections.put_back(conn, parser, session);
         };
         let was_paused = std::mem::take(&mut session.is_reading_paused);
         let is_replica = session.follows();
         self.host.current = Some(session);
-        self.host.accounting.begin_serving(self.host.driver.clock(), self.host.serving_ticks_max);
-        let began = self.host.accounting.lap();
+        let (clock, ticks_max) = (self.host.net.driver.clock(), self.host.balancing.serving_ticks_max);
+        self.host.reports.accounting.begin_serving(clock, ticks_max);
+        let began = self.host.reports.accounting.lap();
         let (output_bytes, mark) = (io.output.len(), io.output.mark());
         self.tx.seen = 0;
         let (input, output) = (io.input.as_slice(), &mut io.output);
@@ -121,14 +121,14 @@ impl Thread {
         };
         self.leave_all();
         self.host.shared.journal.hold(&mut self.tx, mark, &mut io.output);
-        self.host.accounting.stats().count_io(consumed, io.output.len() - output_bytes);
+        self.host.reports.accounting.stats().count_io(consumed, io.output.len() - output_bytes);
         io.input.consume(consumed);
         io.input.expect(parser.bytes_wanted());
         let mut session = self.host.current.take().expect("the session is put back where it was");
         process::crash::note_no_client();
-        let took = self.host.accounting.lap().wrapping_sub(began);
-        session.cost += self.host.workload.cost(took);
-        session.takes_long = self.host.accounting.is_time_over();
+        let took = self.host.reports.accounting.lap().wrapping_sub(began);
+        session.cost += self.host.balancing.workload.cost(took);
+        session.takes_long = self.host.reports.accounting.is_time_over();
         if is_replica && io.output.len() > output_bytes {
             // A reply would become a part of the stream.
             tracing::warn!("Replica {} generated a reply to a command, disconnecting it", session.peer);
@@ -136,9 +136,9 @@ impl Thread {
         }
         let close_mode = session.close_mode();
         let input_bytes = io.input.len();
-        self.host.driver.put_io(conn, io);
+        self.host.net.driver.put_io(conn, io);
         read_on(&mut self.host, conn, &mut session, (was_paused, input_bytes));
-        self.host.connections.put_back(conn, parser, session);
+        self.host.net.connections.put_back(conn, parser, session);
         if let Some(mode) = close_mode {
             self.close(conn, mode);
         } else {
@@ -146,7 +146,7 @@ impl Thread {
             self.settle(conn);
         }
         self.post_all();
-        if self.host.workload.may_be_slow(took) {
+        if self.host.balancing.workload.may_be_slow(took) {
             set_apart(&mut self.host, conn, took);
         }
     }
@@ -311,6 +311,6 @@ pub(crate) fn leave_rest(host: &mut ThreadHost, conn: ConnId) {
     let session = host.session();
     if session.state.is_between_commands() && !session.close_after_reply && !session.has_to_wait {
         session.has_to_wait = true;
-        host.unserved.push_back(conn);
+        host.net.unserved.push_back(conn);
     }
 }

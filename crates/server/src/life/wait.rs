@@ -18,6 +18,7 @@ use proactor::ConnId;
 use resp::{Output, Proto, Reply};
 use shard::{Ready, ShardId, Subscriber, Waiter};
 
+use crate::connections::network::Network;
 use crate::life::syncing::end_sync;
 use crate::message::Message;
 use crate::thread::{Thread, ThreadHost};
@@ -27,14 +28,14 @@ impl Thread {
     pub(crate) fn begin_wait(&mut self, blocked: Box<Blocked>) {
         // The current millisecond has begun already. If it counted, the wait would end too early.
         let deadline_ms = (blocked.timeout_ms > 0)
-            .then(|| self.host.now_ms.saturating_add(blocked.timeout_ms).saturating_add(1));
+            .then(|| self.host.net.now_ms.saturating_add(blocked.timeout_ms).saturating_add(1));
         let session = self.host.session();
         let conn = ConnId::from_bits(session.client.connection);
         session.state.block(Wait { blocked, deadline_ms });
-        let stats = self.host.accounting.stats();
+        let stats = self.host.reports.accounting.stats();
         stats.clients_with_timeout.add(u64::from(deadline_ms.is_some()));
         stats.blocked_clients.add(1);
-        let ThreadHost { current, timers, now_ms, .. } = &mut self.host;
+        let ThreadHost { current, net: Network { timers, now_ms, .. }, .. } = &mut self.host;
         if let (Some(deadline_ms), Some(session)) = (deadline_ms, current) {
             timers.set(&mut session.alarm, conn, deadline_ms, *now_ms);
         }
@@ -48,22 +49,22 @@ impl Thread {
         mut parcel: Box<Parcel>,
     ) {
         let Client { thread, connection, .. } = waiter.wait.client;
-        let found = match self.host.moves.find(Subscriber { thread, connection }, self.host.id) {
+        let found = match self.host.net.moves.find(Subscriber { thread, connection }, self.host.net.id) {
             Whereabouts::Here(conn) => Some(conn),
             Whereabouts::Nowhere => None,
             Whereabouts::WentTo(thread) => {
                 let served = Post::Served { waiter, ticket, parcel };
-                return self.host.mailroom.send(thread, Message::Post(served));
+                return self.host.net.mailroom.send(thread, Message::Post(served));
             }
         };
-        let session = found.and_then(|conn| Some((conn, self.host.connections.session(conn)?)));
+        let session = found.and_then(|conn| Some((conn, self.host.net.connections.session(conn)?)));
         let Some((conn, session)) = session else {
             return self.put_back_unclaimed(waiter.wait.client, parcel.restore);
         };
         if session.state.is_away() {
             // It was served before the message that it waits came home.
             let served = Post::Served { waiter, ticket, parcel };
-            return self.host.mailroom.put_off(Message::Post(served));
+            return self.host.net.mailroom.put_off(Message::Post(served));
         }
         if let Some(error) = self.wait_error(conn) {
             self.put_back_unclaimed(waiter.wait.client, parcel.restore.take());
@@ -71,7 +72,7 @@ impl Thread {
             Reply::new(&mut parcel.reply, waiter.wait.client.proto).error(error.text());
             self.count_failed_wait(conn, &error);
         }
-        let Some(session) = self.host.connections.session(conn) else { return };
+        let Some(session) = self.host.net.connections.session(conn) else { return };
         session.written_slice = session.written_slice.max(parcel.written);
         let mut wait = session.state.take_wait().expect("only a waiting client is served");
         wait.blocked.tickets.retain(|other| (other.shard, other.number) != ticket);
@@ -94,16 +95,16 @@ impl Thread {
 
     /// Ends the waits that are due.
     pub(crate) fn run_timers(&mut self) {
-        if !self.host.way.left_over.is_empty() {
+        if !self.host.balancing.way.left_over.is_empty() {
             do_left_over(self);
         }
-        if self.host.pausing.end_ms().is_some_and(|end_ms| end_ms <= self.host.now_ms) {
-            self.host.pausing.end();
+        if self.host.waits.pausing.end_ms().is_some_and(|end_ms| end_ms <= self.host.net.now_ms) {
+            self.host.waits.pausing.end();
             self.run_all_postponed();
         }
-        let now_ms = self.host.now_ms;
-        while let Some(conn) = self.host.timers.pop_due(now_ms) {
-            let ThreadHost { connections, timers, .. } = &mut self.host;
+        let now_ms = self.host.net.now_ms;
+        while let Some(conn) = self.host.net.timers.pop_due(now_ms) {
+            let Network { connections, timers, .. } = &mut self.host.net;
             let Some(session) = connections.session(conn) else { continue };
             match session.state.deadline_ms() {
                 Some(deadline_ms) if deadline_ms <= now_ms => drop(self.time_out(conn, None)),
@@ -115,7 +116,7 @@ impl Thread {
 
     /// Ends a wait with the reply of a timeout, or with this error. Returns false if it had ended already.
     pub(crate) fn time_out(&mut self, conn: ConnId, error: Option<&CommandError>) -> bool {
-        let Some(session) = self.host.connections.session(conn) else { return false };
+        let Some(session) = self.host.net.connections.session(conn) else { return false };
         if session.state.sync_wait().is_some() {
             return end_sync(self, conn, error);
         }
@@ -131,7 +132,7 @@ impl Thread {
         let mut out = Output::new();
         let mut reply = Reply::new(&mut out, client.proto);
         write_end_of_wait(&mut reply, error, null_array);
-        let session = self.host.connections.session(conn);
+        let session = self.host.net.connections.session(conn);
         let wait = session.and_then(|session| session.state.take_wait()).expect("looked at above");
         self.end_wait(conn, wait);
         self.reply_and_go_on(conn, &mut out);
@@ -140,8 +141,8 @@ impl Thread {
 
     /// Counts that the client's wait ends with an error.
     fn count_failed_wait(&mut self, conn: ConnId, error: &CommandError) {
-        let command = self.host.connections.session(conn).and_then(|session| session.last_command);
-        self.host.accounting.count_failed_wait(command, error);
+        let command = self.host.net.connections.session(conn).and_then(|session| session.last_command);
+        self.host.reports.accounting.count_failed_wait(command, error);
     }
 
     /// Cleans up after a wait, before its client, if it is still connected, gets its reply: its next command may wait
@@ -163,7 +164,7 @@ impl Thread {
                 continue;
             }
             let what = Forget::Wait { waiter: waiter.clone(), tickets: tickets.into() };
-            let client = Client { thread: self.host.id, ..Client::internal(0, Proto::Resp2) };
+            let client = Client { thread: self.host.net.id, ..Client::internal(0, Proto::Resp2) };
             self.send_task(id, Task::new(Work::Forget(what), id, client, OwnedArgs::default()));
         }
     }
@@ -182,13 +183,13 @@ impl Thread {
         }
         // One of the shards is taken, so the next turn tries again.
         self.leave_all();
-        self.host.mailroom.put_off(Message::Post(Post::ServeLater { ready, also }));
+        self.host.net.mailroom.put_off(Message::Post(Post::ServeLater { ready, also }));
     }
 }
 
 /// Counts the end of a client's wait.
 pub(crate) fn note_end_of_wait(host: &mut ThreadHost, conn: ConnId, wait: &Wait) {
-    let stats = host.accounting.stats();
+    let stats = host.reports.accounting.stats();
     stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
     stats.blocked_clients.sub(1);
     host.note_unblocked(conn, &wait.blocked);
@@ -196,7 +197,7 @@ pub(crate) fn note_end_of_wait(host: &mut ThreadHost, conn: ConnId, wait: &Wait)
 
 /// Does the work that came up while a command ran and that needs shards.
 fn do_left_over(thread: &mut Thread) {
-    let LeftOver { ended, ends_pause } = std::mem::take(&mut thread.host.way.left_over);
+    let LeftOver { ended, ends_pause } = std::mem::take(&mut thread.host.balancing.way.left_over);
     for wait in ended {
         thread.forget_tickets(&wait.blocked);
         thread.tx.idle_waits.put_back(wait.blocked);

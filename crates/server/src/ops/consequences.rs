@@ -29,7 +29,9 @@ pub(super) fn obey(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -
             Some(Consequence::Queues) => {
                 shared.settings.tell_queues(shared.shards.queues(), shared.machine.clock.steady_ms());
             }
-            Some(Consequence::Replicas) => shared.judge_quorum(shared.machine.clock.monotonic_ms()),
+            Some(Consequence::Replicas) => {
+                shared.role_parts().judge_quorum(shared.machine.clock.monotonic_ms())
+            }
             Some(Consequence::LogLevel) => log::show(&shared.settings),
             Some(Consequence::MaxClients) => {
                 let wanted = shared.settings.number(MAXCLIENTS) as u64;

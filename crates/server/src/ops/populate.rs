@@ -37,17 +37,17 @@ pub(super) fn begin(host: &mut ThreadHost, population: Population) {
 impl Thread {
     /// Creates some keys of its share, and sends the rest of the share to itself.
     pub(crate) fn populate(&mut self, mut share: Box<Share>) {
-        if share.asker.thread == self.host.id {
+        if share.asker.thread == self.host.net.id {
             let conn = ConnId::from_bits(share.asker.connection);
-            if self.host.connections.session(conn).is_none_or(|session| session.has_hung_up) {
+            if self.host.net.connections.session(conn).is_none_or(|session| session.has_hung_up) {
                 share.give_up();
             }
         }
         if share.is_over() {
-            return self.host.mailroom.answer(share.asker, Part::Count(0));
+            return self.host.net.mailroom.answer(share.asker, Part::Count(0));
         }
         self.leave_all();
-        let (shards, thread) = (&self.host.shared.shards, self.host.id);
+        let (shards, thread) = (&self.host.shared.shards, self.host.net.id);
         share.make_slice(shards, thread, |id, work| {
             let is_entered = self.tx.hold.try_enter(id) || self.tx.hold.wait(id, false);
             if is_entered {
@@ -58,6 +58,6 @@ impl Thread {
             is_entered
         });
         self.post_all();
-        self.host.mailroom.put_off(Message::Populate(share));
+        self.host.net.mailroom.put_off(Message::Populate(share));
     }
 }

@@ -9,8 +9,8 @@ use engine::{Client, Command, CommandError, Outcome, Post, Table};
 use persistence::{Role, names};
 use proactor::{BlockingStep, CloseMode, ConnId, Socket};
 use replication::{
-    Address, Door, Follower, FollowerAround, Following, Help, Incoming, LinkSettings, Primary, Ran,
-    ReplicationId, RoleChange, Stage, Unread, Vocabulary, incoming,
+    Address, Follower, FollowerAround, Help, Incoming, Parts, Ran, ReplicationId, RoleChange, Stage, Unread,
+    Vocabulary, incoming, random_id,
 };
 use resp::Output;
 use scripting::Demands;
@@ -20,7 +20,6 @@ use crate::connections::lifecycle::take_in;
 use crate::error::Error;
 use crate::message::{LinkNews, Message};
 use crate::reports::monitors::monitor_applied;
-use crate::shared::Shared;
 use crate::snapshot::{Loaded, Loader};
 use crate::thread::{Thread, ThreadHost};
 
@@ -53,17 +52,17 @@ fn with(
     out: Option<&mut Output>,
     act: impl FnOnce(&mut Follower<Loaded>, &mut Host<'_>),
 ) {
-    let mut follower = std::mem::take(&mut thread.host.follower);
+    let mut follower = std::mem::take(&mut thread.host.roles.follower);
     act(&mut follower, &mut Host { thread, out, replies: Output::new(), client: None });
-    thread.host.follower = follower;
+    thread.host.roles.follower = follower;
 }
 
 /// Looks after the link: in each turn of the first thread, whether the role has changed; in each round (`is_round`),
 /// what is due.
 pub(crate) fn look_after_link(thread: &mut Thread, is_round: bool) {
-    let (shared, now_ms) = (thread.host.shared, thread.host.now_ms);
+    let (shared, now_ms) = (thread.host.shared, thread.host.net.now_ms);
     let durable = shared.journal.progress.durable();
-    if !is_round && !thread.host.follower.is_due(&shared.following, durable, now_ms) {
+    if !is_round && !thread.host.roles.follower.is_due(&shared.following, durable, now_ms) {
         return;
     }
     // The offset at which the stream continues is known once the own data has been loaded.
@@ -86,7 +85,7 @@ pub(crate) fn note_closed(thread: &mut Thread, conn: ConnId) {
 /// Handles news.
 pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
     match news {
-        LinkNews::Dialed(attempt, _) if !thread.host.follower.awaits(attempt) => {}
+        LinkNews::Dialed(attempt, _) if !thread.host.roles.follower.awaits(attempt) => {}
         LinkNews::Dialed(_, Ok(socket)) => {
             let conn = adopt(&mut thread.host, socket);
             with(thread, None, |follower, host| follower.connected(conn, host));
@@ -100,18 +99,18 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
             help.run(following, &mut Host { thread, out: None, replies: Output::new(), client });
         }
         LinkNews::HoldWrites(holds) => {
-            thread.host.pausing.hand_over(holds);
+            thread.host.waits.pausing.hand_over(holds);
             thread.run_all_postponed();
         }
-        LinkNews::EndLoss => thread.host.driver.lose_nothing(),
+        LinkNews::EndLoss => thread.host.net.driver.lose_nothing(),
         LinkNews::Role(RoleChange::Promoted, role) => drop_replicas(thread, role),
         LinkNews::Role(change, role) => {
             if change == RoleChange::Demoted {
                 unblock_all(thread);
             }
             // Output that the thread holds from now on does not wait for replicas while it has this role.
-            let lost = thread.host.shared.journal.synced.settle(usize::from(thread.host.id), role);
-            thread.host.driver.lose(lost);
+            let lost = thread.host.shared.journal.synced.settle(usize::from(thread.host.net.id), role);
+            thread.host.net.driver.lose(lost);
         }
     }
 }
@@ -119,37 +118,29 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
 /// Closes the connections of replicas that connected before this version of the role. Held output waits for those that
 /// connect now.
 fn drop_replicas(thread: &mut Thread, role: u64) {
-    thread.host.driver.lose_nothing();
-    for conn in thread.host.replicas.conns() {
-        let peer = thread.host.connections.session(conn).and_then(|session| session.replica.as_deref());
+    thread.host.net.driver.lose_nothing();
+    for conn in thread.host.roles.replicas.conns() {
+        let peer = thread.host.net.connections.session(conn).and_then(|session| session.replica.as_deref());
         if peer.is_none_or(|peer| peer.role < role) {
             thread.close(conn, CloseMode::Now);
         }
     }
 }
 
-/// Tells all threads, while all shards are held, that the role has changed, and makes replies wait or not wait, as that
-/// role requires.
-pub(super) fn tell_role(shared: &Shared, change: RoleChange) {
-    shared.journal.note_role(&shared.following, change, &shared.settings);
-    shared.judge_quorum(shared.machine.clock.monotonic_ms());
-    let role = shared.following.version();
-    shared.broadcast(|| Message::Link(Box::new(LinkNews::Role(change, role))));
-}
-
 /// Ends the waits of all clients, and their connections.
 fn unblock_all(thread: &mut Thread) {
     let waiting = thread
         .host
+        .net
         .connections
         .iter_mut()
         .filter(|(_, session)| session.state.wait().is_some() || session.state.sync_wait().is_some());
     for conn in waiting.map(|(conn, _)| conn).collect::<Vec<_>>() {
-        if let Some(session) = thread.host.connections.session(conn) {
+        if let Some(session) = thread.host.net.connections.session(conn) {
             session.close_after_reply = true;
         }
         if !thread.time_out(conn, Some(&UNBLOCKED))
-            && let Some(session) = thread.host.connections.session(conn)
+            && let Some(session) = thread.host.net.connections.session(conn)
         {
             // The connection is being served at this moment.
             session.close_after_reply = false;
@@ -171,7 +162,7 @@ impl Stage for Host<'_> {
     }
 
     fn ask(&mut self, thread: usize, help: Help) {
-        self.thread.host.mailroom.send(thread as u16, Message::Link(Box::new(LinkNews::Help(help))));
+        self.thread.host.net.mailroom.send(thread as u16, Message::Link(Box::new(LinkNews::Help(help))));
     }
 
     fn may_hold_back(&self) -> bool {
@@ -180,8 +171,8 @@ impl Stage for Host<'_> {
 
     fn may_run(&mut self, command: &'static Command, args: &[&[u8]], db: u32) -> bool {
         let Thread { tx, host, .. } = &mut *self.thread;
-        let writes = Demands::of(&mut host.lua, command, args).replicates;
-        !host.snapshot.stops(tx, command, args, db, writes)
+        let writes = Demands::of(&mut host.scripts.lua, command, args).replicates;
+        !host.background.snapshot.stops(tx, command, args, db, writes)
     }
 
     fn run(&mut self, command: &'static Command, args: &[&[u8]], db: u32) -> Ran {
@@ -192,7 +183,7 @@ impl Stage for Host<'_> {
             session.last_command = Some(command.id);
         }
         monitor_applied(host, command, args, db);
-        let started = host.accounting.lap();
+        let started = host.reports.accounting.lap();
         let mark = self.replies.mark();
         (tx.wrote, tx.keeps_due) = (false, true);
         let mut outcome = tx.run(command, args, &client, host, &mut self.replies);
@@ -220,16 +211,8 @@ impl Stage for Host<'_> {
 }
 
 impl FollowerAround<Loaded> for Host<'_> {
-    fn following(&self) -> &'static Following {
-        &self.thread.host.shared.following
-    }
-
-    fn primary(&self) -> &'static Primary {
-        &self.thread.host.shared.primary
-    }
-
-    fn door(&mut self) -> &mut dyn Door {
-        &mut self.thread.host
+    fn parts(&self) -> Parts {
+        self.thread.host.shared.role_parts()
     }
 
     fn vocabulary(&self) -> Vocabulary {
@@ -238,11 +221,7 @@ impl FollowerAround<Loaded> for Host<'_> {
     }
 
     fn now_ms(&self) -> u64 {
-        self.thread.host.now_ms
-    }
-
-    fn link_settings(&self) -> LinkSettings {
-        LinkSettings::of(&self.thread.host.shared.settings)
+        self.thread.host.net.now_ms
     }
 
     fn dial(&mut self, address: Address, attempt: u64) {
@@ -279,10 +258,6 @@ impl FollowerAround<Loaded> for Host<'_> {
         Ok(incoming)
     }
 
-    fn durable(&self) -> Option<(u64, u64)> {
-        self.thread.host.shared.journal.durable_end()
-    }
-
     fn enter_all(&mut self) -> bool {
         self.thread.enters_all()
     }
@@ -302,25 +277,16 @@ impl FollowerAround<Loaded> for Host<'_> {
         stream_db
     }
 
-    fn go_on_copying(&mut self) {
-        self.thread.host.shared.journal.go_on_copying();
-    }
-
-    fn drop_replicas(&mut self) {
-        let shared = self.thread.host.shared;
-        let next = shared.following.version() + 1;
-        shared.broadcast(|| Message::Link(Box::new(LinkNews::Role(RoleChange::Promoted, next))));
-    }
-
     fn random_id(&mut self) -> ReplicationId {
-        Door::mark(&mut self.thread.host)
+        let mut entropy = self.thread.host.net.driver.entropy().expect("the system has randomness");
+        random_id(|| entropy.next_u64())
     }
 
     fn send(&mut self, conn: ConnId, bytes: &[u8]) {
         match &mut self.out {
             Some(out) => out.extend_from_slice(bytes),
             None => {
-                if let Some(out) = self.thread.host.driver.output_mut(conn) {
+                if let Some(out) = self.thread.host.net.driver.output_mut(conn) {
                     out.extend_from_slice(bytes);
                 }
             }
@@ -328,12 +294,12 @@ impl FollowerAround<Loaded> for Host<'_> {
     }
 
     fn set_reading(&mut self, conn: ConnId, reads: bool) {
-        let driver = &mut self.thread.host.driver;
+        let driver = &mut self.thread.host.net.driver;
         if reads { driver.resume_reading(conn) } else { driver.pause_reading(conn) }
     }
 
     fn come_back(&mut self, conn: ConnId) {
-        let unserved = &mut self.thread.host.unserved;
+        let unserved = &mut self.thread.host.net.unserved;
         if !unserved.contains(&conn) {
             unserved.push_back(conn);
         }
@@ -354,7 +320,7 @@ fn adopt(host: &mut ThreadHost, socket: Socket) -> ConnId {
     host.shared.registry.knock();
     let codec = host.shared.tls.dialed(&host.shared.settings);
     let conn = take_in(host, socket, Protocol::Redis, Parser::Primary, codec);
-    if let Some(session) = host.connections.session(conn) {
+    if let Some(session) = host.net.connections.session(conn) {
         session.is_primary = true;
     }
     conn

@@ -3,18 +3,21 @@
 //!
 //! Not here: the stream (`replication/log/`), and the snapshot itself (`snapshot/spool.rs`).
 
-mod door;
 mod follow;
+mod roles;
+mod running;
 
-use config::{
-    REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD, REPL_SYNC_REPLICAS,
-    REPLICA_IGNORE_MAXMEMORY,
-};
+use config::{REPL_BACKLOG_SIZE, REPL_BACKLOG_TTL, REPL_PING_REPLICA_PERIOD, REPLICA_IGNORE_MAXMEMORY};
 use proactor::{CloseMode, Driver};
-use replication::{Around, CopyContent, Limits, QUESTION, Read, Standing, Start, random_id};
+use replication::{
+    Announce, Around, CopyContent, Limits, Parts, QUESTION, Read, RoleNews, Standing, Start, random_id,
+};
 
 pub(crate) use follow::{look_after_link, note_closed, serve_link, take_news};
+pub(crate) use roles::Roles;
+pub(crate) use running::run;
 
+use crate::connections::network::Network;
 use crate::message::{LinkNews, Message};
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
@@ -22,7 +25,8 @@ use crate::thread::{Thread, ThreadHost};
 /// Sends replicas as much of the stream as they can take.
 #[cold]
 pub(crate) fn feed_replicas(thread: &mut Thread) {
-    let ThreadHost { replicas, connections, driver, shared, now_ms, .. } = &mut thread.host;
+    let ThreadHost { roles: Roles { replicas, .. }, net, shared, .. } = &mut thread.host;
+    let Network { connections, driver, now_ms, .. } = net;
     let around = Around {
         now_ms: *now_ms,
         backlog: &shared.journal.backlog,
@@ -48,6 +52,7 @@ pub(crate) fn feed_replicas(thread: &mut Thread) {
     for (conn, why) in ended {
         let name = thread
             .host
+            .net
             .connections
             .session(conn)
             .and_then(|session| Some(session.replica.as_ref()?.feed.as_ref()?.replica().to_string()));
@@ -66,13 +71,13 @@ pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
     }
     if shared.primary.has_returned() {
         if thread.enters_all() {
-            shared.break_history_if_unrecorded(&mut thread.host.driver);
+            shared.break_history_if_unrecorded(&mut thread.host.net.driver);
             let held = shared.journal.backlog.hold();
             shared.primary.let_go_on(&shared.journal.cut_for_replicas(), &held);
         }
         thread.leave_all();
     }
-    let awaited = shared.primary.awaited(thread.host.now_ms, &Limits::of(&shared.settings));
+    let awaited = shared.primary.awaited(thread.host.net.now_ms, &Limits::of(&shared.settings));
     let Some(content) = awaited else { return };
     if shared.may_begin_spool() {
         if thread.enters_all() && shared.may_begin_spool() {
@@ -88,23 +93,24 @@ impl Shared {
         self.following.is_replica() && self.settings.is_on(REPLICA_IGNORE_MAXMEMORY)
     }
 
+    /// What the threads share that concerns the role.
+    pub(crate) fn role_parts(&'static self) -> Parts {
+        Parts {
+            settings: &self.settings,
+            shards: &self.shards,
+            log: &self.journal,
+            primary: &self.primary,
+            acks: &self.acks,
+            quorum: &self.quorum,
+            following: &self.following,
+            threads: self,
+            clock: &self.machine.clock,
+        }
+    }
+
     /// Whether clients may write here, and whether they may read.
     pub(crate) fn standing(&self) -> Standing {
         Standing::of(&self.following, &self.journal.synced, &self.settings)
-    }
-
-    /// Makes commands that write wait on all threads, and stops expiry, from now on; or ends that. All shards are held.
-    pub(crate) fn hold_writes(&self, holds: bool) {
-        self.shards.set_hides_due(holds || self.following.is_replica());
-        self.broadcast(|| Message::Link(Box::new(LinkNews::HoldWrites(holds))));
-    }
-
-    /// Determines whether enough replicas follow for commands that write, and for how many of them replies wait.
-    pub(crate) fn judge_quorum(&self, now_ms: u64) {
-        let synced = &self.journal.synced;
-        self.journal.wait_for_replicas(self.settings.number(REPL_SYNC_REPLICAS) as u64);
-        synced.update(&self.settings, &self.primary, &self.journal.backlog);
-        self.quorum.judge(&self.settings, &self.primary, (&self.following, synced), now_ms);
     }
 
     /// Call this with all shards entered, before recording begins again: the stream lacks the changes since it ended.
@@ -116,10 +122,24 @@ impl Shared {
     }
 }
 
+impl Announce for Shared {
+    fn announce(&self, news: RoleNews) {
+        match news {
+            RoleNews::HoldsWrites(holds) => {
+                self.broadcast(|| Message::Link(Box::new(LinkNews::HoldWrites(holds))));
+            }
+            RoleNews::Changed(change, version) => {
+                self.broadcast(|| Message::Link(Box::new(LinkNews::Role(change, version))));
+            }
+            RoleNews::Acknowledged => self.threads[0].send(Message::Wake),
+        }
+    }
+}
+
 /// Begins the snapshot; all shards are entered.
 fn begin_sync(thread: &mut Thread, content: CopyContent) {
     let shared = thread.host.shared;
-    shared.break_history_if_unrecorded(&mut thread.host.driver);
+    shared.break_history_if_unrecorded(&mut thread.host.net.driver);
     let held = shared.journal.backlog.hold();
     let cut = shared.journal.cut_for_replicas();
     match shared.begin_spool(&mut thread.tx.hold, content) {
@@ -133,9 +153,9 @@ fn begin_sync(thread: &mut Thread, content: CopyContent) {
 
 /// Does the first thread's work for replicas, once a second.
 pub(crate) fn look_after_replicas(thread: &mut Thread) {
-    let (shared, now_ms) = (thread.host.shared, thread.host.now_ms);
+    let (shared, now_ms) = (thread.host.shared, thread.host.net.now_ms);
     let settings = &shared.settings;
-    shared.judge_quorum(now_ms);
+    shared.role_parts().judge_quorum(now_ms);
     if shared.journal.synced.ends_loss() {
         shared.broadcast(|| Message::Link(Box::new(LinkNews::EndLoss)));
     }

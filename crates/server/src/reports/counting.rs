@@ -6,6 +6,7 @@ use observe::{Call, Caller};
 use proactor::ConnId;
 use resp::{Mark, Output};
 
+use crate::connections::network::Network;
 use crate::thread::ThreadHost;
 
 impl ThreadHost {
@@ -26,15 +27,16 @@ impl ThreadHost {
         let call = Call { command, args, started, mark, out };
         // For a delegated command, only the client's number is known here.
         let session = self.current.as_deref().filter(|session| session.client.id == client.id);
-        self.accounting
-            .count(&call, outcome, self.driver.clock(), || session.map(caller).unwrap_or_default());
+        self.reports
+            .accounting
+            .count(&call, outcome, self.net.driver.clock(), || session.map(caller).unwrap_or_default());
     }
 
     /// Counts a command of the client at `conn` whose wait is over.
     pub(crate) fn note_unblocked(&mut self, conn: ConnId, blocked: &Blocked) {
-        let ThreadHost { accounting, connections, driver, shared, .. } = self;
+        let ThreadHost { reports, net: Network { connections, driver, .. }, shared, .. } = self;
         let caller = || connections.session(conn).map(|session| caller(session));
-        accounting.note_unblocked(blocked, &shared.table, driver.clock(), caller);
+        reports.accounting.note_unblocked(blocked, &shared.table, driver.clock(), caller);
     }
 }
 

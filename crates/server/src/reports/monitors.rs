@@ -12,7 +12,7 @@ impl ThreadHost {
     /// before or after the moment at which it should be shown.
     #[inline]
     pub(crate) fn monitor(&mut self, command: &Command, args: &[&[u8]], now: bool) {
-        if now && self.monitors.see(command) {
+        if now && self.reports.monitors.see(command) {
             self.feed_monitors(command, args);
         }
     }
@@ -35,7 +35,7 @@ impl ThreadHost {
 /// Shows a command of the primary's stream, which is run on database `db`, to all monitors.
 #[inline]
 pub(crate) fn monitor_applied(host: &mut ThreadHost, command: &Command, args: &[&[u8]], db: u32) {
-    if host.monitors.see(command)
+    if host.reports.monitors.see(command)
         && let Some(Address { host: name, port }) = host.shared.following.primary()
     {
         show(host, db, CommandSource::Peer(&format!("{name}:{port}")), command, args);
@@ -43,8 +43,8 @@ pub(crate) fn monitor_applied(host: &mut ThreadHost, command: &Command, args: &[
 }
 
 fn show(host: &mut ThreadHost, db: u32, source: CommandSource<'_>, command: &Command, args: &[&[u8]]) {
-    let line = observe::line(host.driver.clock().now_us(), db, source, command, args);
-    for thread in host.monitors.threads() {
+    let line = observe::line(host.net.driver.clock().now_us(), db, source, command, args);
+    for thread in host.reports.monitors.threads() {
         host.shared.threads[usize::from(thread)].send(Message::Monitor(line.clone()));
     }
 }

@@ -11,6 +11,5 @@ mod loaded;
 mod save;
 mod spool;
 
-pub(crate) use background::Share;
 pub(crate) use load::{Loader, loading_progress};
 pub(crate) use loaded::Loaded;

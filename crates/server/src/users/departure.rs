@@ -8,9 +8,9 @@ use acl::{Context, Lack, Latest};
 use engine::CommandError;
 use proactor::{CloseMode, ConnId};
 
-use crate::connections::Connections;
 use crate::thread::Thread;
 use crate::users::permission::follow;
+use clients::Connections;
 
 /// The clients of a thread that a change of users affects at once.
 #[derive(PartialEq, Eq, Debug, Default)]
@@ -40,7 +40,7 @@ impl Thread {
     /// Checks the clients of this thread.
     pub(crate) fn follow_users(&mut self) {
         let latest = self.host.shared.users.latest();
-        let Concerned { gone, waiting } = Concerned::of(&mut self.host.connections, &latest);
+        let Concerned { gone, waiting } = Concerned::of(&mut self.host.net.connections, &latest);
         for conn in gone {
             self.close(conn, CloseMode::AfterFlush);
         }
@@ -54,7 +54,7 @@ impl Thread {
 
     /// The error of a waiting client whose user may no longer run its command.
     pub(crate) fn wait_error(&mut self, conn: ConnId) -> Option<CommandError> {
-        let session = self.host.connections.session(conn)?;
+        let session = self.host.net.connections.session(conn)?;
         let wait = session.state.wait()?;
         if !session.access.is_limited() {
             return None;
@@ -62,16 +62,16 @@ impl Thread {
         let waiter = wait.blocked.waiter.clone();
         let args = waiter.wait.args.slices();
         let command = self.host.shared.table.resolve(&args).expect("it was resolved before");
-        let (parser, session) = self.host.connections.take(conn)?;
+        let (parser, session) = self.host.net.connections.take(conn)?;
         let outer = self.host.current.replace(session);
         let mut error = None;
         if let Err(Lack::Permission(denied)) = self.host.permit_in(Context::TopLevel, command, &args) {
             let denial = denied.refusal(self.host.session().access.user(), command);
-            self.host.accounting.count_rejection(Some(command.id), &denial);
+            self.host.reports.accounting.count_rejection(Some(command.id), &denial);
             error = Some(denial);
         }
         let session = std::mem::replace(&mut self.host.current, outer).expect("it was put there above");
-        self.host.connections.put_back(conn, parser, session);
+        self.host.net.connections.put_back(conn, parser, session);
         error
     }
 }

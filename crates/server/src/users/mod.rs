@@ -1,4 +1,4 @@
-//! Connects `acl` to the server: gives it settings, disk and threads, and applies users to clients.
+//! Connects `acl` to the server: runs its commands, and applies users to clients.
 //!
 //! ```text
 //!   ACL SETUSER ─▶ acl::Users has changed ─┬─▶ next command of a client: it has missed a change, looks its account
@@ -13,11 +13,9 @@
 mod departure;
 mod permission;
 
-use std::io;
-
-use acl::{Door, Grammar, Storage, User, UserLine, Users};
+use acl::{Function, Grammar, Storage, UserAdministration, UserLine, Users};
 use config::{ACL_PUBSUB_DEFAULT, ACLFILE, Settings};
-use engine::Table;
+use engine::{CommandResult, OwnCall, Table};
 use proactor::Disk;
 
 use crate::error::Error;
@@ -25,36 +23,27 @@ use crate::message::Message;
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
-impl Door for ThreadHost {
-    fn users(&self) -> &Users {
-        &self.shared.users
+/// Runs ACL.
+pub(crate) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
+    let (shared, settings) = (host.shared, &host.shared.settings);
+    let path = settings.text(ACLFILE);
+    let user = host.current.as_deref().expect("a command runs for a client").access.user();
+    let driver = &mut host.net.driver;
+    let mut administration = UserAdministration {
+        users: &shared.users,
+        user,
+        grammar: grammar(settings, &shared.table),
+        storage: (!path.is_empty()).then_some(Storage { disk: &shared.machine.disk, path: &path }),
+        now_ms: driver.clock().now_ms(),
+        draw_secret: &mut |into| driver.entropy()?.secret(into),
+        has_changed: false,
+    };
+    let result = function(&mut call.on(&mut administration));
+    if administration.has_changed {
+        // Later messages and pushes find this done, because they come after this message.
+        shared.broadcast(|| Message::UsersChanged);
     }
-
-    fn user(&mut self) -> &User {
-        self.session().access.user()
-    }
-
-    fn settings(&self) -> acl::UserSettings {
-        let settings = &self.shared.settings;
-        acl::UserSettings { all_channels: settings.is_on(ACL_PUBSUB_DEFAULT), file: settings.text(ACLFILE) }
-    }
-
-    fn disk(&self) -> &Disk {
-        &self.shared.machine.disk
-    }
-
-    fn now_ms(&mut self) -> u64 {
-        self.driver.clock().now_ms()
-    }
-
-    fn draw_secret(&mut self, into: &mut [u8]) -> io::Result<()> {
-        self.driver.entropy()?.secret(into)
-    }
-
-    // Later messages and pushes find this done, because they come after this message.
-    fn users_changed(&mut self) {
-        self.shared.broadcast(|| Message::UsersChanged);
-    }
+    result
 }
 
 /// The grammar that rules are parsed with.

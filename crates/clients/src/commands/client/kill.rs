@@ -66,7 +66,7 @@ pub(super) const CLIENT_KILL: Entry = Entry {
 /// The clients that the arguments select.
 fn filter(ctx: &mut Ctx) -> Result<Filter, CommandError> {
     let asker = ctx.store.client.id;
-    let users = ctx.host.server().users;
+    let users = ctx.host.server.users;
     let text = |arg: &[u8]| Some(String::from_utf8_lossy(arg).into_owned());
     if let [address] = ctx.args[2..] {
         return Ok(Filter { peer: text(address), ..Filter::default() });
@@ -104,6 +104,6 @@ fn client_kill(ctx: &mut Ctx) -> CommandResult {
         _ if is_old_form => reply.ok(),
         count => reply.int(count as i64),
     };
-    ctx.host.ask(&Subject::Kill(Arc::new(filter)), Box::new(finish));
+    ctx.host.ask(Subject::Kill(Arc::new(filter)), Box::new(finish));
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(super) const CLIENT_INFO: Entry = Entry {
 };
 
 fn client_info(ctx: &mut Ctx) -> CommandResult {
-    let line = ctx.host.current_line(ctx.args);
+    let line = ctx.host.line(ctx.args);
     ctx.reply.verbatim("txt", line.as_bytes());
     Ok(())
 }
@@ -93,7 +93,7 @@ fn client_list(ctx: &mut Ctx) -> CommandResult {
         let text: Vec<u8> = lines.into_iter().flat_map(|(_, line)| line).collect();
         reply.verbatim("txt", &text);
     };
-    ctx.host.ask(&Subject::List(Arc::new(listed)), Box::new(finish));
+    ctx.host.ask(Subject::List(Arc::new(listed)), Box::new(finish));
     Ok(())
 }
 

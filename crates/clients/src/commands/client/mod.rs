@@ -82,7 +82,7 @@ const CLIENT_GETNAME: Entry = Entry {
 };
 
 fn client_getname(ctx: &mut Ctx) -> CommandResult {
-    match ctx.host.session().name.as_slice() {
+    match ctx.host.session.name.as_slice() {
         [] => ctx.reply.null(),
         name => ctx.reply.bulk(name),
     }
@@ -102,7 +102,7 @@ const CLIENT_SETNAME: Entry = Entry {
 };
 
 fn client_setname(ctx: &mut Ctx) -> CommandResult {
-    ctx.host.session().name = valid_name(ctx.args[2])?.to_vec();
+    ctx.host.session.name = valid_name(ctx.args[2])?.to_vec();
     ctx.host.note_label();
     ctx.reply.ok();
     Ok(())
@@ -132,7 +132,7 @@ const CLIENT_SETINFO: Entry = Entry {
 
 fn client_setinfo(ctx: &mut Ctx) -> CommandResult {
     let (option, value) = (ctx.args[2], ctx.args[3]);
-    let session = ctx.host.session();
+    let session = &mut *ctx.host.session;
     let place = if keyword_is(option, "LIB-NAME") {
         &mut session.lib_name
     } else if keyword_is(option, "LIB-VER") {
@@ -163,7 +163,7 @@ const CLIENT_NO_EVICT: Entry = Entry {
 };
 
 fn client_no_evict(ctx: &mut Ctx) -> CommandResult {
-    ctx.host.session().no_evict = parse_switch(ctx.args[2])?;
+    ctx.host.session.no_evict = parse_switch(ctx.args[2])?;
     ctx.reply.ok();
     Ok(())
 }
@@ -180,7 +180,7 @@ const CLIENT_NO_TOUCH: Entry = Entry {
 };
 
 fn client_no_touch(ctx: &mut Ctx) -> CommandResult {
-    ctx.host.session().client.no_touch = parse_switch(ctx.args[2])?;
+    ctx.host.session.client.no_touch = parse_switch(ctx.args[2])?;
     ctx.reply.ok();
     Ok(())
 }
@@ -212,7 +212,7 @@ fn client_reply(ctx: &mut Ctx) -> CommandResult {
         arg if keyword_is(arg, "SKIP") => ReplyMode::Skip,
         _ => return Err(CommandError::SYNTAX),
     };
-    let session = ctx.host.session();
+    let session = &mut *ctx.host.session;
     match mode {
         ReplyMode::On => ctx.reply.ok(),
         ReplyMode::Skip if session.reply_mode == ReplyMode::Off => return Ok(()),

@@ -34,11 +34,11 @@ pub(super) const CLIENT_TRACKING: Entry = Entry {
 };
 
 fn client_tracking(ctx: &mut Ctx) -> CommandResult {
-    let registry = ctx.host.server().registry;
+    let registry = ctx.host.server.registry;
     let request = TrackingRequest::parse(&ctx.args[3..], |id| registry.place(id).is_some())?;
     match ctx.args[2] {
         word if keyword_is(word, "ON") => {
-            request.check(ctx.host.session().tracking.as_deref())?;
+            request.check(ctx.host.session.tracking.as_deref())?;
             start(ctx, request);
         }
         word if keyword_is(word, "OFF") => stop_tracking(ctx),
@@ -50,8 +50,8 @@ fn client_tracking(ctx: &mut Ctx) -> CommandResult {
 
 fn start(ctx: &mut Ctx, request: TrackingRequest) {
     let host = &mut *ctx.host;
-    let directory = host.server().directory;
-    let session = host.session();
+    let directory = host.server.directory;
+    let session = &mut *host.session;
     let old = session.tracking.take();
     if old.is_none() {
         directory.begin_tracking();
@@ -72,12 +72,12 @@ fn start(ctx: &mut Ctx, request: TrackingRequest) {
 /// Ends tracking for the client. If it broadcasts, all shards must be entered.
 pub fn stop_tracking(ctx: &mut Ctx) {
     let host = &mut *ctx.host;
-    let session = host.session();
+    let session = &mut *host.session;
     let Some(tracking) = session.tracking.take() else { return };
     session.client.no_loop = false;
     session.note_tracking();
     let subscriber = session.client.subscriber();
-    host.server().directory.end_tracking();
+    host.server.directory.end_tracking();
     if tracking.broadcasts {
         ctx.store.tx.hold.change_prefixes(|known| known.remove(&[subscriber]));
     }
@@ -95,7 +95,7 @@ pub(super) const CLIENT_CACHING: Entry = Entry {
 };
 
 fn client_caching(ctx: &mut Ctx) -> CommandResult {
-    let session = ctx.host.session();
+    let session = &mut *ctx.host.session;
     let Some(tracking) = &mut session.tracking else {
         let text = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled";
         return Err(CommandError::fixed(text));
@@ -117,7 +117,7 @@ pub(super) const CLIENT_GETREDIR: Entry = Entry {
 };
 
 fn client_getredir(ctx: &mut Ctx) -> CommandResult {
-    let id = ClientTracking::redirect_of(ctx.host.session().tracking.as_deref());
+    let id = ClientTracking::redirect_of(ctx.host.session.tracking.as_deref());
     ctx.reply.int(id);
     Ok(())
 }
@@ -133,8 +133,8 @@ pub(super) const CLIENT_TRACKINGINFO: Entry = Entry {
 };
 
 fn client_trackinginfo(ctx: &mut Ctx) -> CommandResult {
-    let registry = ctx.host.server().registry;
-    let session = ctx.host.session();
+    let registry = ctx.host.server.registry;
+    let session = &mut *ctx.host.session;
     let is_client = |id| registry.place(id).is_some();
     ClientTracking::write_info(
         session.tracking.as_deref(),

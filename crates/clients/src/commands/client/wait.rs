@@ -39,7 +39,7 @@ fn client_pause(ctx: &mut Ctx) -> CommandResult {
         _ => return Err(CommandError::SYNTAX),
     };
     let pause_ms = parse_timeout_in_ms(ctx.args[2], ctx.store.now())?;
-    ctx.host.ask(&Subject::Pause { pause_ms, all }, Box::new(|_, reply: &mut Reply<'_>| reply.ok()));
+    ctx.host.ask(Subject::Pause { pause_ms, all }, Box::new(|_, reply: &mut Reply<'_>| reply.ok()));
     Ok(())
 }
 
@@ -57,7 +57,7 @@ pub(super) const CLIENT_UNPAUSE: Entry = Entry {
 };
 
 fn client_unpause(ctx: &mut Ctx) -> CommandResult {
-    ctx.host.ask(&Subject::EndPause, Box::new(|_, reply: &mut Reply<'_>| reply.ok()));
+    ctx.host.ask(Subject::EndPause, Box::new(|_, reply: &mut Reply<'_>| reply.ok()));
     Ok(())
 }
 
@@ -88,6 +88,6 @@ fn client_unblock(ctx: &mut Ctx) -> CommandResult {
     };
     let id = parse_i64(ctx.args[2])? as u64;
     let finish = |parts: Vec<Part>, reply: &mut Reply<'_>| reply.int(Part::total(&parts) as i64);
-    ctx.host.ask(&Subject::Unblock(id, error), Box::new(finish));
+    ctx.host.ask(Subject::Unblock(id, error), Box::new(finish));
     Ok(())
 }

@@ -143,7 +143,7 @@ fn tell_waits(
 fn tell_waiting(ctx: &mut Ctx, waiting: &[u64]) {
     let mut groups: BTreeMap<Label, i64> = BTreeMap::new();
     for client in waiting {
-        *groups.entry(ctx.host.label(*client)).or_default() += 1;
+        *groups.entry((ctx.host.label)(*client)).or_default() += 1;
     }
     let reply = &mut ctx.reply;
     reply.bulk(b"waiting");

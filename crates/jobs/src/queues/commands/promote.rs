@@ -100,7 +100,7 @@ fn promote(ctx: &mut Ctx) -> CommandResult {
                 }
             }
             if let Some(begin) = promotion.open_begin()
-                && !ctx.host.may_change(ctx.command, ctx.args, Keys::AllThatBegin(begin))
+                && !(ctx.host.may_change)(ctx.command, ctx.args, Keys::AllThatBegin(begin))
             {
                 return Err(CommandError::new([NOT_ALL, begin, b"'"].concat()));
             }

@@ -13,8 +13,8 @@ use engine::{Acl, CommandResult, Group, Shape, string};
 use keyspace::Figure;
 use shard::Figures;
 
-use crate::door::{Ctx, Entry, Run};
 use crate::facts::{Facts, Server};
+use crate::observing::{Ctx, Entry, Run};
 use crate::stats::{Counter, ThreadStats};
 
 /// INFO.
@@ -68,10 +68,9 @@ fn info(ctx: &mut Ctx) -> CommandResult {
     let names = &ctx.args[1..];
     let has = |word: &str| names.iter().any(|name| name.eq_ignore_ascii_case(word.as_bytes()));
     let (all, default) = (has("all") || has("everything"), has("default") || names.is_empty());
-    let facts = ctx.host.facts();
+    let facts = ctx.host.facts;
     let wanted = |title: &str, shown: Shown| all || (default && shown == Shown::ByDefault) || has(title);
-    let text = text(&*facts, wanted);
-    drop(facts);
+    let text = text(facts, wanted);
     ctx.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }

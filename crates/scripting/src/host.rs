@@ -1,6 +1,7 @@
-//! The interface through which scripts and their commands use the thread that runs them.
+//! What scripts and their commands work with, and what they ask of the thread that runs them.
 
 use engine::{Client, Command, CommandError, CommandId, CommandResult, Outcome, Tx};
+use process::shutdown::Shutdown;
 use resp::{Output, Proto, Reply};
 
 use crate::states::States;
@@ -30,39 +31,20 @@ pub struct Standing {
 pub type Answer = Box<dyn FnOnce(&mut Reply<'_>) -> CommandResult + Send>;
 
 /// A thread that runs scripts for its clients.
-pub trait Door {
-    /// The thread's Lua states.
-    fn states(&mut self) -> &mut States;
-
-    /// The current settings.
-    fn settings(&self) -> ScriptSettings;
-
-    /// Whether memory was short when the command of `client` arrived.
-    fn lacked_room(&self, client: &Client) -> bool;
+pub trait ScriptHost: engine::Host {
+    /// Lends the thread's Lua states.
+    fn lend_states(&mut self) -> &mut States;
 
     /// A script begins. Its commands come from `client`, which has the rights of the client that called the
     /// script.
     fn enter_script(&mut self, client: &Client);
 
-    /// The script has ended. From now on, commands are its caller's again.
-    fn leave_script(&mut self, was_slow: bool);
+    /// The script has ended, and has lent this many shards. From now on, commands are its caller's again.
+    fn leave_script(&mut self, was_slow: bool, lent_count: usize);
 
-    /// Whether the running script may run the command. If not, returns the error for the script and logs the
-    /// refusal.
-    fn permit(&mut self, command: &Command, args: &[&[u8]]) -> CommandResult;
-
-    /// Whether the running script may run the command. A refusal is not logged.
-    fn is_permitted(&mut self, command: &Command, args: &[&[u8]]) -> bool;
-
-    /// The error for all writes, if data must not be changed now.
-    fn refuses_writes(&self) -> Option<CommandError>;
-
-    /// Whether this server refuses anything because of its role. If not, [`standing`](Self::standing) is
-    /// empty.
-    fn has_standing(&self) -> bool;
-
-    /// The refusals that follow from this server's role: it is a replica, or its data may be undone.
-    fn standing(&self) -> Standing;
+    /// Whether the running script may run the command. If not, returns the error for the script. A refusal is
+    /// logged if the script was about to run the command.
+    fn permit(&mut self, command: &Command, args: &[&[u8]], is_about_to_run: bool) -> CommandResult;
 
     /// Runs a command of the running script and writes the reply in `proto`. The command's shards are
     /// entered. Unless the outcome is that it needs other shards, the command is counted and shown to
@@ -79,21 +61,35 @@ pub trait Door {
     /// A command of the running script was refused. `None`: the command is unknown.
     fn note_refusal(&mut self, command: Option<CommandId>, error: &CommandError);
 
-    /// Counts the errors of a script that was called by `command` and has ended.
-    fn note_errors(&mut self, command: &Command, errors: &lua::Errors);
-
-    /// The script has lent this many shards.
-    fn note_lent(&mut self, count: usize);
-
-    /// Called regularly by the running script. Whether it has to end because the server is shutting down.
-    fn has_to_end(&mut self, has_written: bool) -> bool;
-
-    /// Called regularly by the running script: the thread may look after its other clients.
-    fn breathe(&mut self);
-
     /// Serves other clients while a script is slow.
     fn serve_others(&mut self, tx: &mut Tx<'_>);
+}
 
-    /// Answers the current client when every script that runs now, on any thread, has ended or is slow.
-    fn answer_once_scripts_passed(&mut self, answer: Answer);
+/// What the commands of this crate work with.
+pub struct ScriptThread<'h> {
+    /// The thread.
+    pub thread: &'h mut dyn ScriptHost,
+    /// The shutdown, if one is under way. It may end scripts.
+    pub shutdown: &'static Shutdown<Client>,
+    /// Reads the settings, which may change while a script runs.
+    pub settings: &'h dyn Fn() -> ScriptSettings,
+    /// The refusals that follow from this server's role: it is a replica, or its data may be undone. `None`:
+    /// it refuses nothing.
+    pub standing: &'h dyn Fn() -> Option<Standing>,
+    /// The error for all writes, if data must not be changed now.
+    pub refuses_writes: &'h dyn Fn() -> Option<CommandError>,
+    /// Whether memory was short when the client's command arrived.
+    pub lacks_room: bool,
+    /// Set by a command that called a script: the script's errors, which have to be counted.
+    pub errors: Option<lua::Errors>,
+    /// Set by a command that has no reply yet: it has to be answered when every script that runs now, on any
+    /// thread, has ended or is slow.
+    pub answer: Option<Answer>,
+}
+
+impl ScriptThread<'_> {
+    /// The thread's Lua states.
+    pub(crate) fn states(&mut self) -> &mut States {
+        self.thread.lend_states()
+    }
 }

@@ -1,0 +1,90 @@
+//! Owns what a thread knows about clients that wait for something other than a key: the journal, replicas, or the end of
+//! a pause.
+//!
+//! Not here: the ends of these waits (`syncing.rs`, `wait.rs`).
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use clients::session::{Pausing, SyncWait};
+use observe::ThreadStats;
+use proactor::ConnId;
+
+use crate::shared::Shared;
+
+/// See the head of this file.
+#[derive(Default)]
+pub(crate) struct Waits {
+    /// Clients that wait for the journal, or for replicas.
+    pub(crate) syncing: Syncing,
+    pub(crate) pausing: Pausing,
+}
+
+/// The clients of a thread that wait for slices.
+#[derive(Default)]
+pub(crate) struct Syncing {
+    /// Clients that wait for the disk, and some whose wait has already ended.
+    pub(super) of_disk: BinaryHeap<Reverse<(u64, u64)>>,
+    /// Clients that wait for replicas, and some whose wait has already ended.
+    pub(super) of_replicas: Vec<OfReplicas>,
+    /// The number of acknowledgements and the end of the stream at the last check.
+    pub(super) looked_at: (u64, u64),
+    /// Whether replicas must be asked.
+    pub(super) asks: bool,
+}
+
+/// A client that waits for replicas.
+#[derive(Clone, Copy)]
+pub(super) struct OfReplicas {
+    pub(super) conn: ConnId,
+    /// Whether replicas were asked since its slice was closed, or are about to be.
+    pub(super) has_asked: bool,
+}
+
+impl Syncing {
+    /// Whether no client waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.of_disk.is_empty() && self.of_replicas.is_empty()
+    }
+
+    /// Notes that a client's wait has ended and no longer counts in `stats`.
+    pub(crate) fn note_end(wait: SyncWait, stats: &ThreadStats) {
+        stats.clients_with_timeout.sub(u64::from(wait.deadline_ms.is_some()));
+        stats.blocked_clients.sub(1);
+    }
+
+    /// The first slice of the journal that a client waits for.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.of_disk.peek().map(|Reverse((slice, _))| *slice)
+    }
+
+    /// A client that waits for no slice beyond `durable`.
+    pub(super) fn pop(&mut self, durable: u64) -> Option<ConnId> {
+        if self.first()? > durable {
+            return None;
+        }
+        self.of_disk.pop().map(|Reverse((_, conn))| ConnId::from_bits(conn))
+    }
+
+    /// The time that thread number `thread` may sleep before it must check the replicas for which its output waits,
+    /// from slice `held` on. `None`: without limit.
+    pub(crate) fn wait(&self, shared: &Shared, thread: usize, held: Option<u64>) -> Option<Duration> {
+        if self.of_replicas.is_empty() && held.is_none() {
+            return None;
+        }
+        let (acks, end) = self.looked_at;
+        let unasked = held.filter(|slice| !shared.journal.synced.has_asked(*slice));
+        if unasked.is_some_and(|slice| slice <= shared.journal.backlog.last()) {
+            return Some(Duration::ZERO);
+        }
+        let waits_for_slice = unasked.is_some() || self.of_replicas.iter().any(|one| !one.has_asked);
+        if waits_for_slice {
+            shared.journal.progress.hurry(shared.journal.log.slice());
+        }
+        let has_news = !shared.acks.awaits(thread, acks)
+            || waits_for_slice && !shared.journal.backlog.awaits(thread, end);
+        has_news.then_some(Duration::ZERO)
+    }
+}

@@ -1,0 +1,27 @@
+//! Runs the commands of `observe`: gives them the server's figures, and starts what they leave to the thread.
+
+use clients::session::Subject;
+use engine::{CommandResult, OwnCall};
+use observe::{Function, Observing};
+use proactor::ConnId;
+
+use crate::reports::facts::Asked;
+use crate::thread::ThreadHost;
+
+pub(crate) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
+    let (now_us, was_monitor) = (host.net.driver.clock().now_us(), host.session().monitor);
+    let facts = Asked { shared: host.shared, now_us, monotonic_ms: host.net.now_ms };
+    let mut observing = Observing { facts: &facts, now_us, is_monitor: was_monitor, purges: false };
+    let result = function(&mut call.on(&mut observing));
+    let Observing { is_monitor, purges, .. } = observing;
+    if is_monitor && !was_monitor {
+        let session = host.session();
+        session.monitor = true;
+        let conn = ConnId::from_bits(session.client.connection);
+        host.reports.monitors.add(conn);
+    }
+    if purges {
+        host.ask(&Subject::Purge, Box::new(|_, reply| reply.ok()));
+    }
+    result
+}

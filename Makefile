@@ -59,10 +59,10 @@ hostile: build ## The tests of bad input, and of replicas and clients that read 
 fuzz: ## The decoders under the fuzzer, each for FUZZ_SECONDS (600); what it finds is kept in fuzz/corpus
 	FUZZ_CORPUS=1 scripts/fuzz -max_total_time=$${FUZZ_SECONDS:-600}
 
-loom: # Baton, mailbox, inbox, letterbox, the allocator's stacks and the order of the log under the model checker
+loom: # Baton, mailbox, inbox, mailbox of the allocator, the allocator's stacks and the order of the log under the model checker
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p shard --test loom --release --target-dir target/loom
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p proactor --test loom_inbox --release --target-dir target/loom
-	RUSTFLAGS="--cfg loom" $(CARGO) test -p heap --test loom_letterbox --test loom_stack --release --target-dir target/loom
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p heap --test loom_mailbox --test loom_stack --release --target-dir target/loom
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p effectlog --test loom --release --target-dir target/loom
 
 miri: # The unsafe code of heap, ds and keyspace under Miri (nightly)

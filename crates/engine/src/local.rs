@@ -7,7 +7,7 @@ use resp::{Output, Proto};
 use shard::{Hold, Placement, ShardId};
 
 use crate::Shards;
-use crate::ctx::{Entry, Host};
+use crate::ctx::{Entry, Host, Rates};
 use crate::entry::{Route, Run};
 use crate::error::CommandError;
 use crate::route::Needs;
@@ -64,6 +64,12 @@ impl Local {
     #[must_use]
     pub fn with_protocol(self, entries: impl Iterator<Item = &'static Entry>) -> Self {
         Local { table: self.table.with_protocol(&Entry::DEFAULT, entries), ..self }
+    }
+
+    /// Limits the takes from queues.
+    #[must_use]
+    pub fn with_rates(self, rates: Rates) -> Self {
+        Local { table: self.table.with_rates(rates), ..self }
     }
 
     /// All commands.

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::args::ArgSlices;
-use crate::ctx::Entry;
+use crate::ctx::{Entry, Rates};
 use crate::entry::{self, Flag, Mode, Route, Rule, Run};
 use crate::error::{CommandError, shown};
 use crate::key_spec::{KeyFlag, KeyRef};
@@ -50,6 +50,8 @@ pub struct Table {
     by_name: Box<[NameSlot]>,
     /// The few names that are too long for a slot.
     long_names: Vec<(Box<[u8]>, CommandId)>,
+    /// What the commands that take from queues ask of their limits; `None`: there are no limits.
+    rates: Option<Rates>,
 }
 
 /// A command's name and number side by side, so that a look-up costs at most one cache miss.
@@ -117,7 +119,8 @@ impl Table {
     /// The table of all `families`.
     pub fn new(families: &[&'static [Entry]]) -> Self {
         let by_name = vec![NameSlot::default(); NAME_SLOTS].into();
-        let mut table = Table { commands: Vec::new(), listed_count: 0, by_name, long_names: Vec::new() };
+        let mut table =
+            Table { commands: Vec::new(), listed_count: 0, by_name, long_names: Vec::new(), rates: None };
         for entry in families.iter().copied().flatten() {
             let name = entry.name.as_bytes();
             assert!(table.by_name(name).is_none(), "the command {} is declared twice", entry.name);
@@ -126,6 +129,18 @@ impl Table {
         }
         table.listed_count = table.commands.len();
         table
+    }
+
+    /// Limits the takes from queues.
+    #[must_use]
+    pub fn with_rates(self, rates: Rates) -> Self {
+        Table { rates: Some(rates), ..self }
+    }
+
+    /// What limits the takes from queues.
+    #[inline]
+    pub fn rates(&self) -> Option<Rates> {
+        self.rates
     }
 
     /// Adds the commands of another protocol. They are shown as subcommands of its name, and cannot be called

@@ -502,6 +502,9 @@ pub enum JobsNews {
     },
 }
 
+/// The thread is told of times within this span; it finds later ones when it looks every second.
+pub const SOON_MS: i64 = 1500;
+
 /// A time at which jobs of a queue need attention.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct JobsDue {

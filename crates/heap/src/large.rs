@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::chunk::Blocks;
 use crate::chunks::Chunks;
 use crate::classes::{LARGE_CLASSES, LargeClass};
+use crate::exchange;
 use crate::free::Free;
 use crate::kept;
-use crate::mail;
 use crate::region::NONE;
 
 /// The list of chunks without used blocks.
@@ -99,7 +99,7 @@ impl Large {
         let owner = self.chunks.chunk(number).owner.load(Relaxed);
         if owner != self.id {
             // SAFETY: the caller guarantees it.
-            return unsafe { mail::post_large(owner, block.cast()) };
+            return unsafe { exchange::post_large(owner, block.cast()) };
         }
         let offset = self.chunks.offset_within(block);
         let blocks = self.blocks(number);
@@ -150,13 +150,13 @@ impl Large {
     /// Frees the large blocks that other threads have posted to this heap.
     #[inline]
     pub(crate) fn settle(&mut self) {
-        if mail::is_large_there(self.id) {
+        if exchange::is_large_there(self.id) {
             self.sort_arrived();
         }
     }
 
     fn sort_arrived(&mut self) {
-        let mut block: *mut Free = mail::take_large(self.id);
+        let mut block: *mut Free = exchange::take_large(self.id);
         while !block.is_null() {
             // SAFETY: it is a freed block of this heap, so it contains the link to the next one.
             let next = unsafe { (*block).next };

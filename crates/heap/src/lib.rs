@@ -4,7 +4,7 @@
 //! allocate ──▶ on a thread with a heap of its own: up to 8 KiB ──▶ its slab for that size   (local.rs, classes.rs)
 //!                                                up to 512 KiB ──▶ its chunk for that size  (large.rs, chunk.rs)
 //!          ──▶ anything else ──▶ mimalloc                                                   (general.rs)
-//! free     ──▶ by the address: mimalloc's, one of this heap, or by post to another heap     (region.rs, chunks.rs, mail.rs)
+//! free     ──▶ by the address: mimalloc's, one of this heap, or by post to another heap     (region.rs, chunks.rs, exchange.rs)
 //! ```
 //!
 //! General allocators have four sizes per doubling, and waste a tenth of a store's memory. Here sizes are 8
@@ -18,15 +18,15 @@ mod chunks;
 mod classes;
 mod count;
 mod emptying;
+mod exchange;
 mod exempt;
 mod free;
 mod general;
 mod inheriting;
 mod kept;
 mod large;
-mod letterbox;
 mod local;
-mod mail;
+mod mailbox;
 mod owned;
 mod purging;
 mod region;
@@ -189,7 +189,7 @@ unsafe impl GlobalAlloc for Allocator {
                 let freed = with_local(|local| unsafe { local.free(block) });
                 if freed.is_none() {
                     // SAFETY: the caller guarantees it.
-                    unsafe { mail::post(region::owner_of(block), free, free) };
+                    unsafe { exchange::post(region::owner_of(block), free, free) };
                 }
             }
             Source::Chunk(_) => {
@@ -197,7 +197,7 @@ unsafe impl GlobalAlloc for Allocator {
                 let freed = with_local(|local| unsafe { local.free_large(block) });
                 if freed.is_none() {
                     // SAFETY: the caller guarantees it.
-                    unsafe { mail::post_large(chunks::owner_of(block), free) };
+                    unsafe { exchange::post_large(chunks::owner_of(block), free) };
                 }
             }
             // SAFETY: a block outside all slabs and chunks is the general allocator's; the caller guarantees the rest.

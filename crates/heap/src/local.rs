@@ -1,7 +1,7 @@
 //! The heap of one thread.
 //!
 //! It owns slabs, each cut into blocks of one size, and allocates from the current slab of a size until that is full. A
-//! freed block goes back to its slab. If another heap owns the slab, the block is posted to that heap ([`crate::mail`]).
+//! freed block goes back to its slab. If another heap owns the slab, the block is posted to that heap ([`crate::exchange`]).
 //!
 //! The first slabs of a size are small, as few blocks of it may ever be needed, and there are many sizes.
 
@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Ordering::Rel
 
 use crate::chunks;
 use crate::classes::{CLASSES, LargeClass, SizeClass};
+use crate::exchange::{self, HEAPS_MAX, Outbox};
 use crate::free::Free;
 use crate::large::Large;
-use crate::mail::{self, HEAPS_MAX, Outbox};
 use crate::region::{EMPTYING, LISTED, NOBODY, NONE, Region, SMALL_SLAB_BYTES, Size, Slab, UNLISTED};
 
 /// Slabs without blocks of each size that a heap keeps. The others are in the pool, where every heap finds them.
@@ -396,7 +396,7 @@ impl Local {
         if let Some(large) = &mut self.large {
             large.settle();
         }
-        if !self.arrived.is_null() || mail::is_there(self.id) {
+        if !self.arrived.is_null() || exchange::is_there(self.id) {
             self.sort_arrived();
         }
         !self.arrived.is_null()
@@ -426,7 +426,7 @@ impl Local {
     fn sort_arrived(&mut self) {
         for _ in 0..SORTED_MAX {
             if self.arrived.is_null() {
-                self.arrived = mail::take(self.id);
+                self.arrived = exchange::take(self.id);
             }
             let block = self.arrived;
             if block.is_null() {

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::Mutex;
 
+use crate::exchange::HEAPS_MAX;
 use crate::local::Local;
-use crate::mail::HEAPS_MAX;
 use crate::region;
 
 /// Heaps that no thread has, and the number of heaps created so far.

@@ -462,7 +462,7 @@ fn blocks_that_are_posted_to_a_heap_without_a_thread_come_to_its_heir() {
         assert!(slab_bytes().0 > before, "the blocks are not there yet");
         may_post.0.send(()).expect("the other thread waits");
     });
-    // The old heap has mail, and forwards it.
+    // The old heap has blocks in its mailbox, and forwards them.
     purge();
     purge_at_once();
     assert_eq!(slab_bytes().0, before);

@@ -5,6 +5,7 @@ use engine::{CommandError, Store};
 
 use crate::clock::follow;
 use crate::job::{Claim, Jobs};
+use crate::limits;
 
 /// The most jobs that one visit handles.
 pub(crate) const FIRED_MAX: usize = 64;
@@ -47,7 +48,7 @@ pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, Comma
     }
     jobs.forget_workers(store)?;
     let drops_ms = jobs.drop_dead(store)?;
-    let mut opens_ms = engine::open(store, queue)?;
+    let mut opens_ms = limits::open(store, queue)?;
     if jobs.settle_groups(store)? {
         // More groups may have to be moved: continue at once.
         opens_ms = Some(now_ms);

@@ -24,12 +24,13 @@ use crate::queues::{GROUPED, popping_end};
 use ds::hash::Hash;
 use ds::list::End;
 use ds::zset::ZSet;
-use engine::{Change, Class, CommandError, Gate, Limit, Store, got_room, peek_into, take_from};
+use engine::{Change, Class, CommandError, Gate, Store, got_room, peek_into, take_from};
 use keyspace::List;
 use keyspace::queue::{GROUPS, GROUPS_FULL, TURN};
 
 use crate::job::{Jobs, wrong_type};
 use crate::leasing::{Leasing, Next};
+use crate::limits::Limit;
 
 /// The most groups that one command moves because the limit has changed.
 const MOVED_MAX: usize = 1000;
@@ -60,7 +61,8 @@ impl Turn {
     pub(crate) fn pass(&self, store: &mut Store, is_empty: bool) -> Result<(), CommandError> {
         let Turn { keys, group, .. } = self;
         if is_empty {
-            Jobs::take_out(store, &keys.ready, group)?;
+            let was_ready = Jobs::take_out(store, &keys.ready, group)?;
+            assert!(was_ready, "the group that was served had a turn");
             keys.forget_turn(store);
         } else {
             Jobs::set_time(store, &keys.ready, group, (self.turn + 1).cast_signed())?;
@@ -183,7 +185,8 @@ impl GroupKeys {
             if per_group.is_some_and(|max| active >= max) {
                 break;
             }
-            Jobs::take_out(store, &self.full, &group)?;
+            let was_full = Jobs::take_out(store, &self.full, &group)?;
+            assert!(was_full, "the first group of a set is in it");
             let turn = Self::number(store, &self.turn, NOW)? + 1;
             Jobs::set_time(store, &self.ready, &group, turn.cast_signed())?;
         }
@@ -210,14 +213,16 @@ impl GroupKeys {
             let key = self.list(&group);
             if store.peek_as::<List>(&key).map_err(|_| wrong_type(&key))?.is_none() {
                 // A client deleted the list.
-                Jobs::take_out(store, &self.ready, &group)?;
+                let was_ready = Jobs::take_out(store, &self.ready, &group)?;
+                assert!(was_ready, "the search for a group comes to an end");
                 continue;
             }
             let active = self.active(store, &group)?;
             if per_group.is_none_or(|max| active < max) {
                 return Ok(Some((group, turn)));
             }
-            Jobs::take_out(store, &self.ready, &group)?;
+            let was_ready = Jobs::take_out(store, &self.ready, &group)?;
+            assert!(was_ready, "a group waits for its turn or for room, not for both");
             Jobs::set_time(store, &self.full, &group, active.cast_signed())?;
         }
         Ok(None)

@@ -97,22 +97,24 @@ impl<'q> Jobs<'q> {
         Ok(jobs)
     }
 
-    /// The jobs of `queue`, for a command that takes some.
+    /// The jobs of `queue`, for a command that takes some, and whether any wait outside groups.
     ///
     /// # Errors
     /// If a key that a take touches holds something else, or no key can be named beside the queue.
-    pub(crate) fn to_take(store: &mut Store, queue: &'q [u8]) -> Result<Jobs<'q>, CommandError> {
+    pub(crate) fn to_take(store: &mut Store, queue: &'q [u8]) -> Result<(Jobs<'q>, bool), CommandError> {
         let jobs = Jobs { queue, names: Names::of(store, queue)? };
         jobs.names.note(store, queue);
-        jobs.check(store, State::Active)?;
-        Ok(jobs)
+        let has_list = jobs.check(store, State::Active)?;
+        Ok((jobs, has_list))
     }
 
-    fn check(&self, store: &Store, state: State) -> Result<(), CommandError> {
-        store.peek_as::<List>(self.queue)?;
+    /// Checks the keys; whether the list is there.
+    fn check(&self, store: &Store, state: State) -> Result<bool, CommandError> {
+        let has_list = store.peek_as::<List>(self.queue)?.is_some();
         self.check_plain(store)?;
         self.names.set(state).map_or(Ok(()), |key| check_kind(store, &key, Kind::ZSet))?;
-        check_kind(store, self.names.jobs(), Kind::Hash)
+        check_kind(store, self.names.jobs(), Kind::Hash)?;
+        Ok(has_list)
     }
 
     /// The jobs of `queue`, for a command that ends leases: computes where the keys are before it changes
@@ -378,6 +380,7 @@ impl<'q> Jobs<'q> {
             record.payload_hash = None;
             // A client may have written any number.
             record.attempts = record.attempts.saturating_add(1);
+            assert!(record.attempts > 0, "a worker is told which attempt it makes");
             record.worker = lease.worker.to_vec();
             let active_count = self.set_due(store, self.names.active(), id, lease.until_ms)?;
             let mut limits = store.config().hash;
@@ -405,14 +408,15 @@ impl<'q> Jobs<'q> {
         let known = own.as_ref().map_or(Ok(None), |own| self.record(store, own))?;
         let is_free = known.is_none();
         let is_its = |record: &Record| record.state == State::Waiting && record.group.as_deref() == group;
-        if let Some((own, record)) = own.as_ref().zip(known.filter(is_its)) {
-            if record.is_of(&element) {
-                return Ok((own.clone(), Record { payload: Some(element), ..record }));
+        let own = match (own, known.filter(is_its)) {
+            (Some(own), Some(record)) if record.is_of(&element) => {
+                return Ok((own, Record { payload: Some(element), ..record }));
             }
-            if record.payload.is_some() && element == reference(own) {
-                return Ok((own.clone(), record));
+            (Some(own), Some(record)) if record.payload.is_some() && is_reference(&element, &own) => {
+                return Ok((own, record));
             }
-        }
+            (own, _) => own,
+        };
         if group.is_none()
             && let Some((id, record)) = self.take_plain(store, &element)?
         {
@@ -691,9 +695,29 @@ impl<'q> Jobs<'q> {
     }
 }
 
-/// The element for a job whose payload has no id of its own: a small payload that has.
+/// What is before and behind the id in the element for a job whose payload has no id of its own: a small payload that
+/// has.
+const REFERENCE: [&[u8]; 2] = [b"{\"id\":\"", b"\"}"];
+
+/// The element for a job whose payload has no id of its own.
 fn reference(id: &[u8]) -> Vec<u8> {
-    let mut text = b"{\"id\":\"".to_vec();
+    let [before, behind] = REFERENCE;
+    [before, &escaped(id), behind].concat()
+}
+
+/// Whether the element is the [`reference`] to this id.
+fn is_reference(element: &[u8], id: &[u8]) -> bool {
+    let [before, behind] = REFERENCE;
+    let written = element.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
+    written.is_some_and(|written| *written == *escaped(id))
+}
+
+/// The id as it stands in a JSON string.
+fn escaped(id: &[u8]) -> Cow<'_, [u8]> {
+    if !id.iter().any(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)) {
+        return Cow::Borrowed(id);
+    }
+    let mut text = Vec::with_capacity(2 * id.len());
     for &byte in id {
         match byte {
             b'"' | b'\\' => text.extend([b'\\', byte]),
@@ -701,8 +725,7 @@ fn reference(id: &[u8]) -> Vec<u8> {
             _ => text.push(byte),
         }
     }
-    text.extend_from_slice(b"\"}");
-    text
+    Cow::Owned(text)
 }
 
 fn check_kind(store: &Store, key: &[u8], kind: Kind) -> Result<(), CommandError> {

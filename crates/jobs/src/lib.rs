@@ -23,7 +23,7 @@
 //! | `due` | ends leases and delays when their time has come |
 //! | `groups` | jobs of tenants that take turns |
 //! | `leasing` | what becomes of an element that is taken |
-//! | `limit` | how many jobs may be active |
+//! | `limits/` | how many elements are taken within a window, and how many jobs are active |
 //! | `order` | the order in which several queues are tried |
 //! | `soon` | the times that a thread knows to be due soon |
 //! | `timers` | when a thread has to visit which shard |
@@ -47,8 +47,7 @@
 //! The rules of `QUEUE PROMOTE` are a hash of each database. The thread at whose home it lies tells them to all other
 //! threads (`keyspace/queue/promotions.rs`).
 //!
-//! Not here: how takes are held back and counted (`engine/store/queues/taking.rs`,
-//! `engine/store/queues/limits.rs`), and what a list reports while it is a queue (`keyspace/queue`).
+//! Not here: how takes are held back (`engine/store/queues/taking.rs`), and what a list reports while it is a queue (`keyspace/queue`).
 
 #![forbid(unsafe_code)]
 
@@ -59,7 +58,7 @@ mod due;
 mod groups;
 mod job;
 mod leasing;
-mod limit;
+mod limits;
 mod names;
 mod order;
 mod promote;
@@ -73,5 +72,6 @@ mod timers;
 mod upkeep;
 
 pub use crate::commands::ENTRIES;
+pub use crate::limits::RATES;
 pub use crate::timers::{JobTimers, Whose};
 pub use crate::upkeep::Upkeep;

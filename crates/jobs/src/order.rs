@@ -76,7 +76,7 @@ impl<'k, 'a> Order<'k, 'a> {
 
 fn parse_weight(arg: &[u8]) -> Result<u64, CommandError> {
     let weight = parse_positive(arg, "a weight").ok().filter(|weight| *weight <= WEIGHT_MAX);
-    weight.ok_or(CommandError::new(BAD_WEIGHT))
+    weight.ok_or_else(|| CommandError::new(BAD_WEIGHT))
 }
 
 /// An exponentially distributed number.

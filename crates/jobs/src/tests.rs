@@ -17,12 +17,13 @@ use background::Visits;
 use ds::random::Random;
 use ds::zset::ZSet;
 use engine::{
-    Client, CommandResult, Ctx, Entry, KeySpec, Limit, Local, Outcome, OwnedEffect, Post, Run, Tx, keyword_is,
+    Client, CommandResult, Ctx, Entry, KeySpec, Local, Outcome, OwnedEffect, Post, Run, Tx, keyword_is,
 };
 use keyspace::JobSettings;
 use resp::{Output, Proto};
 use shard::ShardId;
 
+use crate::limits::{Limit, RATES};
 use crate::{ENTRIES, JobTimers, Whose};
 
 /// `fire queue`: does what is due, and replies when something is due next, or -1.
@@ -53,7 +54,8 @@ pub(crate) struct World(pub(crate) Local);
 
 impl World {
     fn new() -> World {
-        let mut local = Local::new(&[commands::FAMILIES, &[ENTRIES, &[FIRE, LIMIT]]].concat());
+        let mut local =
+            Local::new(&[commands::FAMILIES, &[ENTRIES, &[FIRE, LIMIT]]].concat()).with_rates(RATES);
         local.record_effects();
         local.now = 1000;
         World(local)

@@ -157,8 +157,8 @@ impl fmt::Display for Rest {
 
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Manifest { id, term, databases, base, spares, .. } = &self.manifest;
-        writeln!(formatter, "journal {id:016x}: term {term}, {databases} databases")?;
+        let Manifest { id, incarnation, databases, base, spares, .. } = &self.manifest;
+        writeln!(formatter, "journal {id:016x}: incarnation {incarnation}, {databases} databases")?;
         let file = base.file.as_deref().unwrap_or("no data");
         writeln!(formatter, "base: {file}, up to slice {}, position {}", base.slice, base.position)?;
         for SegmentReport { number, slices, positions, unix_ms } in &self.segments {

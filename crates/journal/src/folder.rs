@@ -381,10 +381,10 @@ impl LockedFolder {
         Ok(())
     }
 
-    /// The path to which a file is moved aside, in the term of `manifest`.
+    /// The path to which a file is moved aside, in the incarnation of `manifest`.
     pub(crate) fn aside(&self, path: &Path, manifest: &Manifest) -> PathBuf {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        self.path.join(format!("{name}.cut-{}", manifest.term))
+        self.path.join(format!("{name}.cut-{}", manifest.incarnation))
     }
 
     /// Renames all segments that are not kept, and keeps a copy of the manifest. Returns their new paths.

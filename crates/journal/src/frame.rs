@@ -3,7 +3,7 @@
 //! ```text
 //!    0  magic 8            "DARTERJ1"
 //!    8  journal id 8       which journal: each has a random one
-//!   16  term 4             which life of it: counts the starts of the server
+//!   16  incarnation 4             which life of it: counts the starts of the server
 //!   20  flags 2            1: the first frame of its slice; 2: the last one
 //!   22  db 2               the database selected before the slice; 0xffff: none
 //!   24  slice 8            number of the slice
@@ -47,8 +47,8 @@ const CHECKED_BYTES: usize = HEAD_BYTES - 8;
 pub struct Frame {
     /// The journal that it belongs to.
     pub journal_id: u64,
-    /// The term of that journal.
-    pub term: u32,
+    /// The incarnation of that journal.
+    pub incarnation: u32,
     /// Whether its slice begins with it.
     pub is_first: bool,
     /// Whether its slice ends with it.
@@ -126,7 +126,7 @@ impl Frame {
         };
         put(MAGIC);
         put(&self.journal_id.to_le_bytes());
-        put(&self.term.to_le_bytes());
+        put(&self.incarnation.to_le_bytes());
         put(&flags.to_le_bytes());
         put(&db.to_le_bytes());
         put(&self.slice.to_le_bytes());
@@ -155,7 +155,7 @@ impl Head {
             return Err(NoFrame::Checksum);
         }
         let journal_id = u64::from_le_bytes(take(&mut rest));
-        let term = u32::from_le_bytes(take(&mut rest));
+        let incarnation = u32::from_le_bytes(take(&mut rest));
         let flags = u16::from_le_bytes(take(&mut rest));
         let db = u16::from_le_bytes(take(&mut rest));
         let slice = u64::from_le_bytes(take(&mut rest));
@@ -173,7 +173,7 @@ impl Head {
         }
         let frame = Frame {
             journal_id,
-            term,
+            incarnation,
             is_first: flags & FIRST != 0,
             is_last: flags & LAST != 0,
             db: (db != NO_DB).then_some(u32::from(db)),
@@ -208,7 +208,7 @@ mod tests {
     fn frame() -> Frame {
         Frame {
             journal_id: 0x1122_3344_5566_7788,
-            term: 3,
+            incarnation: 3,
             is_first: true,
             is_last: false,
             db: Some(16_383),

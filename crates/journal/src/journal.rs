@@ -37,8 +37,8 @@ use crate::writer::Policy;
 pub struct Facts {
     /// Its id.
     pub id: u64,
-    /// Its term.
-    pub term: u32,
+    /// Its incarnation.
+    pub incarnation: u32,
     /// Segments in use.
     pub segments: usize,
     /// Segments that are ready.
@@ -67,8 +67,8 @@ pub(crate) struct Shared {
     in_use: Mutex<InUse>,
     kept: Mutex<Kept>,
     marker: Mutex<Marker>,
-    /// The term, which does not change while it is open.
-    term: u32,
+    /// The incarnation, which does not change while it is open.
+    incarnation: u32,
 }
 
 /// The state that the log thread uses.
@@ -138,7 +138,7 @@ impl Journal {
         let in_use = locked(&self.0.in_use);
         Facts {
             id: self.0.id,
-            term: self.0.term,
+            incarnation: self.0.incarnation,
             segments: in_use.segments.len(),
             spares: in_use.spares.len(),
             base: in_use.base.clone(),
@@ -182,7 +182,7 @@ impl Journal {
     /// Writes the last durable slice to a file of its own. For a thread that may wait.
     pub(crate) fn mark(&self) {
         let shared = &*self.0;
-        let mark = Mark { term: shared.term, slice: shared.durable_slice() };
+        let mark = Mark { incarnation: shared.incarnation, slice: shared.durable_slice() };
         // If this fails, the next start knows less, with no other effect.
         let _ = locked(&shared.marker).write(&shared.folder, shared.id, mark);
     }
@@ -320,7 +320,7 @@ impl Shared {
             written_position: AtomicU64::new(last.place.position),
             durable_slice: AtomicU64::new(durable),
             has_failed: AtomicBool::new(false),
-            term: kept.manifest.term,
+            incarnation: kept.manifest.incarnation,
             in_use: Mutex::new(in_use),
             kept: Mutex::new(kept),
             marker: Mutex::default(),
@@ -415,13 +415,13 @@ impl Shared {
     }
 
     /// Takes a spare, which begins at this place.
-    pub(crate) fn take_spare(&self, term: u32, place: FramePlace) -> Option<SegmentStart> {
+    pub(crate) fn take_spare(&self, incarnation: u32, place: FramePlace) -> Option<SegmentStart> {
         let mut in_use = locked(&self.in_use);
         let number = in_use.spares.pop_front()?;
-        let start = SegmentStart { number, term, place };
+        let start = SegmentStart { number, incarnation, place };
         if let Some(last) = in_use.segments.last() {
             assert!(
-                last.number < number && last.term <= term,
+                last.number < number && last.incarnation <= incarnation,
                 "segments are used in the order of their numbers"
             );
             assert!(last.place.position <= place.position, "a segment continues the one before");

@@ -1,7 +1,7 @@
 //! Begins a journal, and continues it in the next run of the server.
 //!
 //! A new journal is pending until its base exists. An existing one continues after the end that a scan has found, in a
-//! new term and in a segment without frames of that term. So data that an earlier run left behind that end never
+//! new incarnation and in a segment without frames of that incarnation. So data that an earlier run left behind that end never
 //! continue this one. The manifest that says so is durable before anything is written.
 
 use std::collections::BTreeMap;
@@ -63,12 +63,12 @@ impl Journal {
         let place = FramePlace { slice: slice + 1, position, checksum: 0, is_within_slice: false };
         let manifest = Manifest {
             id,
-            term: 1,
+            incarnation: 1,
             stream,
             databases,
             former: former.map(|former| [vec![former.id], former.former].concat()).unwrap_or_default(),
             base: Base { slice, position, file: None },
-            segments: vec![SegmentStart { number: 1, term: 1, place }],
+            segments: vec![SegmentStart { number: 1, incarnation: 1, place }],
             spares: Vec::new(),
             lengths: BTreeMap::new(),
         };
@@ -82,7 +82,7 @@ impl Journal {
         Journal::open(folder, tuning, policy, manifest, data == Data::Coming)
     }
 
-    /// Continues after the `end` that [`LockedFolder::recover`] has found, in a new term, in which `stream` is the id
+    /// Continues after the `end` that [`LockedFolder::recover`] has found, in a new incarnation, in which `stream` is the id
     /// of the stream. Remains of a power failure behind that end are dropped. Slices that were cut off at a time are
     /// moved aside. Damage is refused.
     pub fn resume(
@@ -147,9 +147,9 @@ impl Journal {
             ready.push(number);
         }
         let first = ready.remove(0);
-        let term = manifest.term + if mutant::is_on(Mutant::NoTerm) { 0 } else { 1 };
-        segments.push(SegmentStart { number: first, term, place: end.place });
-        let next = Manifest { term, former: Vec::new(), segments, spares: ready, ..manifest.clone() };
+        let incarnation = manifest.incarnation + if mutant::is_on(Mutant::NoTerm) { 0 } else { 1 };
+        segments.push(SegmentStart { number: first, incarnation, place: end.place });
+        let next = Manifest { incarnation, former: Vec::new(), segments, spares: ready, ..manifest.clone() };
         if !mutant::is_on(Mutant::NoTerm) {
             folder.write_manifest(&next, false)?;
         }

@@ -3,7 +3,7 @@
 //! ```text
 //! DARTER-JOURNAL 2
 //! id 0000019a8b7c6d5e
-//! term 3
+//! incarnation 3
 //! stream 76912acb88007d9e10055961e2bd72860bf6f250 1318576
 //! databases 16
 //! former 0000019a8b7c0000
@@ -19,8 +19,8 @@
 //! crc64 5f3c9a0b1d2e4f60
 //! ```
 //!
-//! * `term`: the run of the server that writes now, or wrote last.
-//! * `stream`: the id by which replicas know the stream from that position on. A primary changes it in each term.
+//! * `term`: the incarnation, that is, the run of the server that writes now, or wrote last.
+//! * `stream`: the id by which replicas know the stream from that position on. A primary changes it in each incarnation.
 //!   Otherwise a server that lost its tail would write other bytes under the same id, at positions that a replica has
 //!   already. While a server runs, the id changes with its role and its primary's id, and the line follows a moment
 //!   later. So frames also contain a [`tag`] of the id: after that position, the id counts only if the last frame
@@ -29,10 +29,10 @@
 //! * `former`: another journal in the folder that is no longer needed; its files may be removed. Any number of lines.
 //! * `base`: the last slice that it contains, the position of the stream after it, and its file. Without a file, there
 //!   were no data then.
-//! * `segment`: number, term, and the place before its first frame: slice, position, checksum of the head before, and
+//! * `segment`: number, incarnation, and the place before its first frame: slice, position, checksum of the head before, and
 //!   whether it is between two slices or within one. **Everything before that place was durable** when the line was
-//!   written, so a log that does not reach it is damaged. A segment of another term than the one before says where that
-//!   term ended.
+//!   written, so a log that does not reach it is damaged. A segment of another incarnation than the one before says where that
+//!   incarnation ended.
 //! * `spare`: segments that are ready. The log continues in them, one after the other.
 //! * `length`: the bytes of a segment or spare when this was written. No segment ever becomes shorter, so a shorter one
 //!   was cut. Manifests of format 1 have no such lines, and are still read.
@@ -80,8 +80,8 @@ pub(crate) fn tag(id: &StreamId) -> u32 {
 pub struct Manifest {
     /// The random id of the journal.
     pub id: u64,
-    /// The term, from 1 on.
-    pub term: u32,
+    /// The incarnation, from 1 on.
+    pub incarnation: u32,
     /// The id of the stream that is written.
     pub stream: Option<Stream>,
     /// The number of databases that the server had.
@@ -128,7 +128,7 @@ impl Manifest {
     /// Its text.
     pub fn encode(&self) -> String {
         let version = if self.lengths.is_empty() { VERSION_WITHOUT_LENGTHS } else { VERSION };
-        let mut text = format!("{MAGIC}{version}\nid {:016x}\nterm {}\n", self.id, self.term);
+        let mut text = format!("{MAGIC}{version}\nid {:016x}\nterm {}\n", self.id, self.incarnation);
         // Writing to a string cannot fail.
         if let Some(stream) = &self.stream {
             let from = stream.from.map(|from| format!(" {from}")).unwrap_or_default();
@@ -141,10 +141,11 @@ impl Manifest {
         let Base { slice, position, file } = &self.base;
         let file = file.as_deref().map(|file| format!(" {file}")).unwrap_or_default();
         let _ = writeln!(text, "base {slice} {position}{file}");
-        for SegmentStart { number, term, place } in &self.segments {
+        for SegmentStart { number, incarnation, place } in &self.segments {
             let FramePlace { slice, position, checksum, is_within_slice } = place;
             let within = if *is_within_slice { "within" } else { "between" };
-            let _ = writeln!(text, "segment {number} {term} {slice} {position} {checksum:016x} {within}");
+            let _ =
+                writeln!(text, "segment {number} {incarnation} {slice} {position} {checksum:016x} {within}");
         }
         for number in &self.spares {
             let _ = writeln!(text, "spare {number}");
@@ -194,13 +195,13 @@ impl Manifest {
         if !(1..=DATABASES_MAX).contains(&self.databases) {
             return Err("its number of databases is impossible");
         }
-        if self.term == 0 || last.term != self.term {
-            return Err("its last segment is not of its term");
+        if self.incarnation == 0 || last.incarnation != self.incarnation {
+            return Err("its last segment is not of its incarnation");
         }
         let in_order = |pair: &[SegmentStart]| {
             let (a, b) = (&pair[0], &pair[1]);
             let in_stream = a.place.slice <= b.place.slice && a.place.position <= b.place.position;
-            a.number < b.number && a.term <= b.term && in_stream
+            a.number < b.number && a.incarnation <= b.incarnation && in_stream
         };
         if !self.segments.windows(2).all(in_order) {
             return Err("its segments are not in order");
@@ -295,7 +296,7 @@ impl NotAManifest {
 #[derive(Default)]
 struct Lines {
     id: Option<u64>,
-    term: Option<u32>,
+    incarnation: Option<u32>,
     stream: Option<Stream>,
     databases: Option<u32>,
     former: Vec<u64>,
@@ -312,7 +313,7 @@ impl Lines {
         let (name, rest) = line.split_once(' ')?;
         match name {
             "id" => self.id = Some(u64::from_str_radix(rest, 16).ok()?),
-            "term" => self.term = Some(rest.parse().ok().filter(|term| *term < u32::MAX)?),
+            "term" => self.incarnation = Some(rest.parse().ok().filter(|number| *number < u32::MAX)?),
             "stream" => self.stream = Some(stream(rest)?),
             "databases" => self.databases = Some(rest.parse().ok()?),
             "former" => self.former.push(u64::from_str_radix(rest, 16).ok()?),
@@ -331,7 +332,7 @@ impl Lines {
     fn manifest(self) -> Option<Manifest> {
         Some(Manifest {
             id: self.id?,
-            term: self.term?,
+            incarnation: self.incarnation?,
             stream: self.stream,
             databases: self.databases?,
             former: self.former,
@@ -375,7 +376,7 @@ fn counter(word: &str) -> Option<u64> {
 
 fn segment(rest: &str) -> Option<SegmentStart> {
     let words: Vec<&str> = rest.split(' ').collect();
-    let [number, term, slice, position, checksum, within] = words[..] else { return None };
+    let [number, incarnation, slice, position, checksum, within] = words[..] else { return None };
     let place = FramePlace {
         slice: counter(slice)?,
         position: counter(position)?,
@@ -386,17 +387,23 @@ fn segment(rest: &str) -> Option<SegmentStart> {
             _ => return None,
         },
     };
-    Some(SegmentStart { number: counter(number)?, term: term.parse().ok()?, place })
+    Some(SegmentStart { number: counter(number)?, incarnation: incarnation.parse().ok()?, place })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn start(number: u64, term: u32, slice: u64, position: u64, is_within_slice: bool) -> SegmentStart {
+    fn start(
+        number: u64,
+        incarnation: u32,
+        slice: u64,
+        position: u64,
+        is_within_slice: bool,
+    ) -> SegmentStart {
         SegmentStart {
             number,
-            term,
+            incarnation,
             place: FramePlace { slice, position, checksum: number * 77, is_within_slice },
         }
     }
@@ -406,7 +413,7 @@ mod tests {
     fn manifest() -> Manifest {
         Manifest {
             id: 0x19a_8b7c_6d5e,
-            term: 3,
+            incarnation: 3,
             stream: Some(Stream { id: ID, from: Some(900) }),
             databases: 16,
             former: vec![7, 9],
@@ -429,7 +436,7 @@ mod tests {
     fn a_manifest_is_read_back() {
         let empty = Base { slice: 0, position: 0, file: None };
         let first = Manifest {
-            term: 1,
+            incarnation: 1,
             stream: None,
             former: vec![],
             base: empty,
@@ -507,7 +514,7 @@ mod tests {
             ("segment 13 2 4711", "segment 13 2 4699", "its segments are not in order"),
             ("segment 13 2 4711 990", "segment 13 2 4711 9", "its segments are not in order"),
             ("segment 12 2 4700", "segment 12 2 0", "there is no slice 0"),
-            ("term 3", "term 4", "its last segment is not of its term"),
+            ("term 3", "term 4", "its last segment is not of its incarnation"),
             ("stream 76912", "stream 7691", "a line is not one of a manifest"),
             ("stream 76912", "stream 7691G", "a line is not one of a manifest"),
             ("f250 900", "f250 x", "a line is not one of a manifest"),

@@ -9,15 +9,15 @@
 //!
 //!    0  magic 8       "DARTERD1"
 //!    8  journal id 8
-//!   16  term 4        which life of the journal: a later one may have dropped what was not durable
+//!   16  incarnation 4        which life of the journal: a later one may have dropped what was not durable
 //!   20  zeros 4
 //!   24  slice 8       it is durable, with all before it
 //!   32  CRC-64 of the 32 bytes above 8
 //! ```
 //!
 //! The mark stays true, so it is synced only when the journal is closed. After a power failure it may name an earlier
-//! slice than it could. If it is missing or unreadable, only the frames count. A mark of an earlier term does not
-//! matter, because the manifest has the end of that term.
+//! slice than it could. If it is missing or unreadable, only the frames count. A mark of an earlier incarnation does not
+//! matter, because the manifest has the end of that incarnation.
 //!
 //! Not here: the times of writing it (`log_thread.rs`, `disk_thread.rs`).
 
@@ -37,8 +37,8 @@ const RECORDS: u64 = 2;
 /// The content of a mark.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Mark {
-    /// The term of the journal.
-    pub(crate) term: u32,
+    /// The incarnation of the journal.
+    pub(crate) incarnation: u32,
     /// The last durable slice.
     pub(crate) slice: u64,
 }
@@ -48,7 +48,7 @@ impl Mark {
         let mut bytes = [0; RECORD_BYTES];
         bytes[..8].copy_from_slice(MAGIC);
         bytes[8..16].copy_from_slice(&journal_id.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.term.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.incarnation.to_le_bytes());
         bytes[24..CHECKED_BYTES].copy_from_slice(&self.slice.to_le_bytes());
         let checksum = crc64(&bytes[..CHECKED_BYTES]);
         bytes[CHECKED_BYTES..].copy_from_slice(&checksum.to_le_bytes());
@@ -57,7 +57,7 @@ impl Mark {
 
     fn decode(bytes: &[u8; RECORD_BYTES], journal_id: u64) -> Option<Mark> {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
-        let mark = Mark { term: word(16) as u32, slice: word(24) };
+        let mark = Mark { incarnation: word(16) as u32, slice: word(24) };
         (mark.encode(journal_id) == *bytes).then_some(mark)
     }
 
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_mark_is_read_back_and_no_bit_of_it_may_change() {
-        let mark = Mark { term: 3, slice: 4711 };
+        let mark = Mark { incarnation: 3, slice: 4711 };
         let bytes = mark.encode(0xabcd);
         assert_eq!(Mark::decode(&bytes, 0xabcd), Some(mark));
         assert_eq!(Mark::decode(&bytes, 0xabce), None, "it is of another journal");
@@ -128,6 +128,6 @@ mod tests {
             changed[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Mark::decode(&changed, 0xabcd), None, "bit {bit}");
         }
-        assert!(mark < Mark { term: 4, slice: 0 } && mark < Mark { slice: 4712, ..mark });
+        assert!(mark < Mark { incarnation: 4, slice: 0 } && mark < Mark { slice: 4712, ..mark });
     }
 }

@@ -4,7 +4,7 @@
 /// A deliberate mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mutant {
-    /// A new run continues in the term of the one before.
+    /// A new run continues in the incarnation of the one before.
     NoTerm,
     /// A block with durable data is written again.
     RewritesBlock,

@@ -60,7 +60,7 @@ impl Reading {
 /// Whether segments of this manifest may have been removed since it was read.
 pub(crate) fn has_another_base(folder: &Folder, known: &Manifest) -> Result<bool, Error> {
     let now = folder.journal()?;
-    Ok((now.id, now.term) != (known.id, known.term) || now.base != known.base)
+    Ok((now.id, now.incarnation) != (known.id, known.incarnation) || now.base != known.base)
 }
 
 /// Fails if the journal does not have the data of this time: slices in its base cannot be undone, and before the first

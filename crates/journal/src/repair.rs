@@ -1,7 +1,7 @@
 //! Makes a damaged journal end before the damage, for `--journal-repair truncate`.
 //!
 //! Nothing is overwritten or removed. Segments behind the damage, and the old manifest, stay in the folder under other
-//! names (`….cut-<term>`). So does a copy of the segment with the damage, because the journal keeps the intact part of
+//! names (`….cut-<incarnation>`). So does a copy of the segment with the damage, because the journal keeps the intact part of
 //! that segment and reuses it one day. The folder must be locked, so that no server uses it.
 
 use std::path::PathBuf;

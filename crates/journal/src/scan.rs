@@ -1,8 +1,8 @@
 //! Scans a journal: reads whole slices, one after the other, and ends with a verdict.
 //!
-//! A frame *counts* if magic, journal, term, both checksums, the chain to the frame before, slice and position fit. The
+//! A frame *counts* if magic, journal, incarnation, both checksums, the chain to the frame before, slice and position fit. The
 //! log ends before the first slice that does not count as a whole, say *k*. Then the rest of the segments is searched
-//! for frames of this journal and term. If one of them says that a slice ≥ *k* was durable, then *k* was durable and is
+//! for frames of this journal and incarnation. If one of them says that a slice ≥ *k* was durable, then *k* was durable and is
 //! damaged. Otherwise *k* is a torn tail: it was being written when the power failed, and was never reported durable.
 //!
 //! ```text
@@ -13,13 +13,13 @@
 //!
 //! Other files add to this. A log is also damaged if it does not reach its base, or does not reach a segment that, by the
 //! manifest, began behind durable slices; if a segment is shorter than the manifest says; or if the [mark](crate::mark)
-//! says that a slice behind its end was durable. The manifest also says where each term but the last ended: anything
+//! says that a slice behind its end was durable. The manifest also says where each incarnation but the last ended: anything
 //! behind that is not read.
 //!
 //! The slices in the base are not needed. So damage to them does not end the scan: it continues behind the damage, at
 //! the next intact frame of the base's last slices, or directly after the base ([`Skipped`]).
 //!
-//! One slice is in memory at a time. Not here: the meaning of slices, and the beginning of a new term (`life.rs`).
+//! One slice is in memory at a time. Not here: the meaning of slices, and the beginning of a new incarnation (`life.rs`).
 
 use std::path::PathBuf;
 
@@ -89,8 +89,8 @@ pub struct End {
     pub verdict: Verdict,
     /// The place behind the last slice.
     pub place: FramePlace,
-    /// The term in which that slice was written.
-    pub term: u32,
+    /// The incarnation in which that slice was written.
+    pub incarnation: u32,
     /// All segments up to the end, and the state before each.
     pub segments: Vec<SegmentStart>,
     /// The id of the stream up to there, if it is certain.
@@ -208,7 +208,7 @@ struct ScanMark {
     /// The segment: an index into the manifest's segments and spares.
     index: usize,
     offset: u64,
-    term: u32,
+    incarnation: u32,
     place: FramePlace,
     /// The tag in the frame before. 0: there was none.
     stream_tag: u32,
@@ -249,8 +249,8 @@ impl Scan {
         told_after: u64,
         skips: bool,
     ) -> Result<Scan, Error> {
-        let SegmentStart { number, term, place } = manifest.segments[index];
-        let at = ScanMark { index, offset: 0, term, place, stream_tag: 0 };
+        let SegmentStart { number, incarnation, place } = manifest.segments[index];
+        let at = ScanMark { index, offset: 0, incarnation, place, stream_tag: 0 };
         // A slice whose beginning is gone is not returned.
         let told_after = told_after.max(if place.is_within_slice { place.slice } else { 0 });
         // A caller that reads from the middle needs no verdict.
@@ -348,7 +348,8 @@ impl Scan {
             offset += BLOCK_BYTES as u64;
             let Ok(head) = Head::decode(bytes) else { continue };
             let frame = head.frame;
-            let is_ours = (frame.journal_id, frame.term) == (self.manifest.id, at.term) && frame.is_first;
+            let is_ours =
+                (frame.journal_id, frame.incarnation) == (self.manifest.id, at.incarnation) && frame.is_first;
             let is_behind = frame.slice >= at.place.slice && frame.position >= at.place.position;
             let is_of_base =
                 frame.slice <= base.slice || (frame.slice, frame.position) == (base.slice + 1, base.position);
@@ -387,8 +388,8 @@ impl Scan {
     }
 
     fn enter(&mut self, start: SegmentStart) -> Result<(), Error> {
-        let SegmentStart { number, term, place } = start;
-        self.at = ScanMark { index: self.at.index + 1, offset: 0, term, place, ..self.at };
+        let SegmentStart { number, incarnation, place } = start;
+        self.at = ScanMark { index: self.at.index + 1, offset: 0, incarnation, place, ..self.at };
         self.reader = SegmentReader::open(&self.folder, self.manifest.id, number)?;
         Ok(())
     }
@@ -400,7 +401,7 @@ impl Scan {
             None => return Ok(Some(Stop::Misfit(misfit))),
             Some((_, Some(_))) => return Ok(Some(Stop::Short(misfit))),
             Some((number, None)) => {
-                (number, SegmentStart { number, term: self.at.term, place: self.at.place })
+                (number, SegmentStart { number, incarnation: self.at.incarnation, place: self.at.place })
             }
         };
         let Some(mut reader) = SegmentReader::open(&self.folder, self.manifest.id, number)? else {
@@ -489,7 +490,7 @@ impl Scan {
         Ok(false)
     }
 
-    /// The slices of this journal after the last whole slice, in this term and later ones. Must be called after the
+    /// The slices of this journal after the last whole slice, in this incarnation and later ones. Must be called after the
     /// last slice.
     pub(crate) fn rest(&self) -> Result<Rest, Error> {
         let (mut rest, mut last) = (Rest::default(), None);
@@ -499,7 +500,8 @@ impl Scan {
                 while let Some(bytes) = reader.bytes(offset, HEAD_BYTES)?.first_chunk() {
                     offset += BLOCK_BYTES as u64;
                     let Ok(Head { frame, payload_bytes, .. }) = Head::decode(bytes) else { continue };
-                    let is_ours = frame.journal_id == self.manifest.id && frame.term >= self.whole.term;
+                    let is_ours =
+                        frame.journal_id == self.manifest.id && frame.incarnation >= self.whole.incarnation;
                     if !is_ours || frame.slice < self.whole.place.slice {
                         continue;
                     }
@@ -540,19 +542,20 @@ impl Scan {
         let segments: Vec<SegmentStart> = known.take(self.whole.index + 1).copied().collect();
         let number = self.segment(self.at.index).map_or(0, |(number, _)| number);
         let file = self.folder.segment(self.manifest.id, number);
-        let ScanMark { term, place, stream_tag, .. } = self.whole;
+        let ScanMark { incarnation, place, stream_tag, .. } = self.whole;
         let stream = self.manifest.stream_at(place.position, stream_tag);
         let skipped = self.skipped.clone();
-        Ok(End { verdict, place, term, segments, stream, file, offset: self.at.offset, skipped })
+        Ok(End { verdict, place, incarnation, segments, stream, file, offset: self.at.offset, skipped })
     }
 
     /// Whether the mark has a slice behind the end as durable.
     fn was_durable(&self) -> bool {
         let last = self.whole.place.last_slice();
-        self.durable.is_some_and(|durable| durable.term >= self.manifest.term && durable.slice > last)
+        self.durable
+            .is_some_and(|durable| durable.incarnation >= self.manifest.incarnation && durable.slice > last)
     }
 
-    /// Decides whether a log that ends in a segment of the last term is torn or damaged.
+    /// Decides whether a log that ends in a segment of the last incarnation is torn or damaged.
     fn judge(&mut self, misfit: Misfit) -> Result<Verdict, Error> {
         let what = misfit.what();
         let missing = self.whole.place.slice;
@@ -574,7 +577,8 @@ impl Scan {
             while let Some(bytes) = reader.bytes(offset, HEAD_BYTES)?.first_chunk() {
                 offset += BLOCK_BYTES as u64;
                 let Ok(head) = Head::decode(bytes) else { continue };
-                let is_ours = (head.frame.journal_id, head.frame.term) == (self.manifest.id, self.at.term);
+                let is_ours = (head.frame.journal_id, head.frame.incarnation)
+                    == (self.manifest.id, self.at.incarnation);
                 if !is_ours || head.frame.slice < missing {
                     continue;
                 }
@@ -613,7 +617,7 @@ fn examine(
     let (frame, place) = (&head.frame, &at.place);
     let misfit = if frame.journal_id != journal_id {
         Misfit::OtherJournal
-    } else if frame.term != at.term {
+    } else if frame.incarnation != at.incarnation {
         Misfit::OtherTerm
     } else if frame.slice != place.slice {
         Misfit::OtherSlice(frame.slice)

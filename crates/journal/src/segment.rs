@@ -106,8 +106,8 @@ impl FromStr for SegmentName {
 pub struct SegmentStart {
     /// The segment's number.
     pub number: u64,
-    /// The term in which it was begun.
-    pub term: u32,
+    /// The incarnation in which it was begun.
+    pub incarnation: u32,
     /// The state of the log before its first frame.
     pub place: FramePlace,
 }

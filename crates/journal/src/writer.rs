@@ -46,7 +46,7 @@ pub enum Policy {
 pub struct Writer {
     shared: Arc<Shared>,
     policy: Policy,
-    term: u32,
+    incarnation: u32,
     /// The place behind the last frame, whether written or in `buffer`.
     place: FramePlace,
     segment: Arc<SegmentFile>,
@@ -70,7 +70,7 @@ impl Writer {
         Ok(Writer {
             shared: Arc::clone(shared),
             policy,
-            term: start.term,
+            incarnation: start.incarnation,
             place: start.place,
             segment,
             segment_bytes,
@@ -218,7 +218,7 @@ impl Writer {
             assert!(durable_slice < slice.number, "slice {durable_slice} is durable and not written yet");
             let frame = Frame {
                 journal_id: self.shared.id,
-                term: self.term,
+                incarnation: self.incarnation,
                 is_first: part == 0,
                 is_last,
                 db: slice.db,
@@ -277,7 +277,7 @@ impl Writer {
     fn enter_next_segment(&mut self) -> Result<(), Trouble> {
         assert!(self.buffer.len() == 0, "what belongs to the former segment is written");
         // Only this writer takes spares, and there were enough.
-        let start = self.shared.take_spare(self.term, self.place).expect("a spare is ready");
+        let start = self.shared.take_spare(self.incarnation, self.place).expect("a spare is ready");
         let opened = open(&self.shared, self.policy, start.number);
         (self.segment, self.segment_bytes) = opened.map_err(|error| self.shared.fail(error))?;
         self.offset = 0;

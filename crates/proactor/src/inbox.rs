@@ -14,7 +14,7 @@
 //! [`waker`](crate::Waker).
 //!
 //! Where messages flow one way, their boxes would pile up at one end and run out at the other: threads leave
-//! surplus boxes in [`Spares`], and take them from there.
+//! surplus boxes in [`SharedPool`], and take them from there.
 //!
 //! Invariants: a node is in at most one inbox, because pushing takes the box; every node is returned once.
 
@@ -25,23 +25,23 @@ use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 
 /// A message, with its link in an inbox.
 #[derive(Debug)]
-pub struct Envelope<T> {
-    next: AtomicPtr<Envelope<T>>,
+pub struct MessageNode<T> {
+    next: AtomicPtr<MessageNode<T>>,
     /// The message.
     pub value: T,
 }
 
-impl<T> Envelope<T> {
+impl<T> MessageNode<T> {
     /// A node that can be sent, received, written to and sent again.
-    pub fn new(value: T) -> Box<Envelope<T>> {
-        Box::new(Envelope { next: AtomicPtr::new(std::ptr::null_mut()), value })
+    pub fn new(value: T) -> Box<MessageNode<T>> {
+        Box::new(MessageNode { next: AtomicPtr::new(std::ptr::null_mut()), value })
     }
 }
 
 /// A stack to which any thread pushes nodes, and from which all are taken at once.
 #[derive(Debug)]
 struct Stack<T> {
-    head: AtomicPtr<Envelope<T>>,
+    head: AtomicPtr<MessageNode<T>>,
 }
 
 impl<T> Stack<T> {
@@ -53,7 +53,7 @@ impl<T> Stack<T> {
         self.head.load(Ordering::Relaxed).is_null()
     }
 
-    fn push(&self, node: Box<Envelope<T>>) {
+    fn push(&self, node: Box<MessageNode<T>>) {
         let node = Box::into_raw(node);
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
@@ -67,9 +67,9 @@ impl<T> Stack<T> {
     }
 
     /// Takes everything, oldest first. Returns the count as well.
-    fn take_all(&self) -> (Mail<T>, usize) {
+    fn take_all(&self) -> (Fetched<T>, usize) {
         if self.is_empty() {
-            return (Mail { oldest: std::ptr::null_mut() }, 0);
+            return (Fetched { oldest: std::ptr::null_mut() }, 0);
         }
         // Acquire: pairs with the Release of every push below, all of them links of one release sequence.
         let mut node = self.head.swap(std::ptr::null_mut(), Ordering::Acquire);
@@ -83,7 +83,7 @@ impl<T> Stack<T> {
             node = older;
             count += 1;
         }
-        (Mail { oldest }, count)
+        (Fetched { oldest }, count)
     }
 }
 
@@ -91,7 +91,7 @@ impl<T> Drop for Stack<T> {
     fn drop(&mut self) {
         // Acquire: the last reference is gone, but the chain was written by other threads.
         let newest = self.head.load(Ordering::Acquire);
-        drop(Mail { oldest: newest });
+        drop(Fetched { oldest: newest });
     }
 }
 
@@ -111,13 +111,13 @@ impl<T: Send> Inbox<T> {
     /// Leaves a message. True if the receiver sleeps: then the caller must [`ring`](Inbox::ring), at once, or
     /// once at the end of its turn for all messages that it has sent.
     #[must_use = "a sleeping receiver stays asleep until someone rings"]
-    pub fn push(&self, node: Box<Envelope<T>>) -> bool {
+    pub fn push(&self, node: Box<MessageNode<T>>) -> bool {
         self.stack.push(node);
         self.waker.notify()
     }
 
     /// Leaves a message and wakes the receiver if it sleeps.
-    pub fn send(&self, node: Box<Envelope<T>>) {
+    pub fn send(&self, node: Box<MessageNode<T>>) {
         if self.push(node) {
             self.ring();
         }
@@ -134,28 +134,28 @@ impl<T: Send> Inbox<T> {
     }
 
     /// Takes everything, oldest first. Called by the receiver after it has taken the waker's notice.
-    pub fn take_all(&self) -> Mail<T> {
+    pub fn take_all(&self) -> Fetched<T> {
         self.stack.take_all().0
     }
 }
 
 /// Surplus nodes of threads that get more messages than they send, for threads that send more.
 #[derive(Debug)]
-pub struct Spares<T> {
+pub struct SharedPool<T> {
     stack: Stack<T>,
     /// The number of nodes, including those that are about to be pushed or were just taken.
     count: AtomicUsize,
     count_max: usize,
 }
 
-impl<T: Send> Spares<T> {
+impl<T: Send> SharedPool<T> {
     /// No nodes yet; there will be at most `count_max`.
-    pub fn new(count_max: usize) -> Spares<T> {
-        Spares { stack: Stack::new(), count: AtomicUsize::new(0), count_max }
+    pub fn new(count_max: usize) -> SharedPool<T> {
+        SharedPool { stack: Stack::new(), count: AtomicUsize::new(0), count_max }
     }
 
     /// Gives a node away; it is freed if there are enough.
-    pub fn give(&self, node: Box<Envelope<T>>) {
+    pub fn give(&self, node: Box<MessageNode<T>>) {
         if self.count.fetch_add(1, Ordering::Relaxed) < self.count_max {
             self.stack.push(node);
         } else {
@@ -169,7 +169,7 @@ impl<T: Send> Spares<T> {
     }
 
     /// Takes everything.
-    pub fn take_all(&self) -> Mail<T> {
+    pub fn take_all(&self) -> Fetched<T> {
         let (mail, count) = self.stack.take_all();
         self.count.fetch_sub(count, Ordering::Relaxed);
         mail
@@ -178,14 +178,14 @@ impl<T: Send> Spares<T> {
 
 /// The messages taken from an inbox, oldest first. Dropping this drops those that are left.
 #[derive(Debug)]
-pub struct Mail<T> {
-    oldest: *mut Envelope<T>,
+pub struct Fetched<T> {
+    oldest: *mut MessageNode<T>,
 }
 
-impl<T> Iterator for Mail<T> {
-    type Item = Box<Envelope<T>>;
+impl<T> Iterator for Fetched<T> {
+    type Item = Box<MessageNode<T>>;
 
-    fn next(&mut self) -> Option<Box<Envelope<T>>> {
+    fn next(&mut self) -> Option<Box<MessageNode<T>>> {
         if self.oldest.is_null() {
             return None;
         }
@@ -196,7 +196,7 @@ impl<T> Iterator for Mail<T> {
     }
 }
 
-impl<T> Drop for Mail<T> {
+impl<T> Drop for Fetched<T> {
     fn drop(&mut self) {
         self.for_each(drop);
     }
@@ -210,7 +210,7 @@ mod tests {
     fn messages_come_out_in_the_order_they_went_in() {
         let inbox = Inbox::new(Arc::new(Waker::without_bell()));
         for i in 0..5 {
-            let _ = inbox.push(Envelope::new(i));
+            let _ = inbox.push(MessageNode::new(i));
         }
         assert_eq!(inbox.take_all().map(|node| node.value).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
         assert!(inbox.is_empty());
@@ -221,13 +221,13 @@ mod tests {
     fn only_the_first_message_to_a_sleeper_has_to_ring() {
         let waker = Arc::new(Waker::without_bell());
         let inbox = Inbox::new(waker.clone());
-        assert!(!inbox.push(Envelope::new(1)), "awake");
+        assert!(!inbox.push(MessageNode::new(1)), "awake");
         assert!(!waker.try_sleep(), "there is a notice");
         assert!(waker.take_notice());
         assert_eq!(inbox.take_all().count(), 1);
         assert!(waker.try_sleep());
-        assert!(inbox.push(Envelope::new(2)));
-        assert!(!inbox.push(Envelope::new(3)));
+        assert!(inbox.push(MessageNode::new(2)));
+        assert!(!inbox.push(MessageNode::new(3)));
         waker.rise();
         assert!(waker.take_notice());
         assert_eq!(inbox.take_all().count(), 2);
@@ -238,13 +238,13 @@ mod tests {
         let alive = Arc::new(());
         let inbox = Inbox::new(Arc::new(Waker::without_bell()));
         for _ in 0..3 {
-            let _ = inbox.push(Envelope::new(alive.clone()));
+            let _ = inbox.push(MessageNode::new(alive.clone()));
         }
         let mut mail = inbox.take_all();
         drop(mail.next());
         assert_eq!(Arc::strong_count(&alive), 3);
         drop(mail);
-        let _ = inbox.push(Envelope::new(alive.clone()));
+        let _ = inbox.push(MessageNode::new(alive.clone()));
         drop(inbox);
         assert_eq!(Arc::strong_count(&alive), 1);
     }
@@ -252,19 +252,19 @@ mod tests {
     #[test]
     fn spares_are_bounded_and_taken_whole() {
         let alive = Arc::new(());
-        let spares = Spares::new(3);
-        (0..5).for_each(|_| spares.give(Envelope::new(alive.clone())));
+        let pool = SharedPool::new(3);
+        (0..5).for_each(|_| pool.give(MessageNode::new(alive.clone())));
         assert_eq!(Arc::strong_count(&alive), 4);
-        assert_eq!((spares.take_all().count(), spares.is_empty()), (3, true));
-        spares.give(Envelope::new(alive.clone()));
-        drop(spares);
+        assert_eq!((pool.take_all().count(), pool.is_empty()), (3, true));
+        pool.give(MessageNode::new(alive.clone()));
+        drop(pool);
         assert_eq!(Arc::strong_count(&alive), 1);
     }
 
     #[test]
     fn a_node_travels_without_being_allocated_again() {
         let inbox = Inbox::new(Arc::new(Waker::without_bell()));
-        let node = Envelope::new(1);
+        let node = MessageNode::new(1);
         let address = &raw const *node;
         let _ = inbox.push(node);
         let back = inbox.take_all().next().expect("one message");

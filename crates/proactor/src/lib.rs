@@ -56,7 +56,7 @@ pub use entropy::Entropy;
 pub use epoll::EpollDriver;
 pub use error::Error;
 pub use event::{CloseMode, ConnId, Event};
-pub use inbox::{Envelope, Inbox, Mail, Spares};
+pub use inbox::{Fetched, Inbox, MessageNode, SharedPool};
 pub use input::InputBuffer;
 pub use listener::{Listener, Stop, listen_tcp, listen_tcp_at_once, listen_unix};
 pub use sim::{SimClient, SimConfig, SimDriver, SimNet, SimReceived, SimStep, SimTap};

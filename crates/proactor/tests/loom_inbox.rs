@@ -1,4 +1,4 @@
-//! The inbox, the waker and the spares under the model checker: `RUSTFLAGS="--cfg loom" cargo test -p
+//! The inbox, the waker and the pool under the model checker: `RUSTFLAGS="--cfg loom" cargo test -p
 //! proactor --test loom_inbox --release`.
 //!
 //! The bell is loom's `Notify`; if a wake-up is lost the consumer never rises and loom reports the deadlock.
@@ -12,7 +12,7 @@ use std::sync::Arc as StdArc;
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Notify};
 use loom::thread;
-use proactor::{Envelope, Inbox, Spares, Waker};
+use proactor::{Inbox, MessageNode, SharedPool, Waker};
 
 /// A payload whose reads and writes loom checks for a happens-before.
 struct Tracked(UnsafeCell<u32>);
@@ -49,7 +49,7 @@ fn shared() -> Arc<Shared> {
 
 fn produce(shared: &Shared, values: &[u32]) {
     for &value in values {
-        if shared.inbox.push(Envelope::new(Tracked::new(value))) {
+        if shared.inbox.push(MessageNode::new(Tracked::new(value))) {
             shared.bell.notify();
         }
     }
@@ -109,19 +109,19 @@ fn spares_have_one_owner_each_and_are_no_more_than_they_may_be() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(|| {
-        let spares = Arc::new(Spares::new(2));
+        let pool = Arc::new(SharedPool::new(2));
         let givers = [1, 2].map(|value| {
-            let spares = spares.clone();
-            thread::spawn(move || spares.give(Envelope::new(Tracked::new(value))))
+            let pool = pool.clone();
+            thread::spawn(move || pool.give(MessageNode::new(Tracked::new(value))))
         });
-        let mut seen: Vec<u32> = spares.take_all().map(|node| node.value.get()).collect();
+        let mut seen: Vec<u32> = pool.take_all().map(|node| node.value.get()).collect();
         for giver in givers {
             giver.join().expect("a giver panicked");
         }
-        seen.extend(spares.take_all().map(|node| node.value.get()));
+        seen.extend(pool.take_all().map(|node| node.value.get()));
         seen.sort_unstable();
         assert_eq!(seen, [1, 2]);
-        (0..5).for_each(|value| spares.give(Envelope::new(Tracked::new(value))));
-        assert_eq!(spares.take_all().count(), 2);
+        (0..5).for_each(|value| pool.give(MessageNode::new(Tracked::new(value))));
+        assert_eq!(pool.take_all().count(), 2);
     });
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proactor::{
-    CloseMode, Config, Driver, Envelope, Event, Inbox, SimClient, SimConfig, SimNet, SimReceived, SimStep,
+    CloseMode, Config, Driver, Event, Inbox, MessageNode, SimClient, SimConfig, SimNet, SimReceived, SimStep,
     Socket,
 };
 
@@ -34,7 +34,7 @@ impl Servers {
             writeln!(trace, "{} {thread} {event:?}", driver.clock().monotonic_ns()).expect("strings grow");
             match event {
                 Event::Accepted { socket, .. } if socket.peer().ends_with(['1', '3', '5', '7', '9']) => {
-                    self.handed.send(Envelope::new(socket));
+                    self.handed.send(MessageNode::new(socket));
                 }
                 Event::Accepted { socket, .. } => drop(driver.adopt(socket)),
                 Event::Wake if thread == 1 => {

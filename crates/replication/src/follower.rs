@@ -10,7 +10,7 @@
 //!
 //! The server keeps its data until a snapshot has arrived completely and was read without an error. The snapshot then
 //! replaces the data in one step, together with the id and the offset of the stream. `L` is the loaded snapshot, whose
-//! type only [`Around`] knows.
+//! type only [`FollowerAround`] knows.
 //!
 //! Role changes are made in [`Following`], with all shards held. This thread notices them by their version, which it
 //! checks again whenever it has entered shards.
@@ -30,7 +30,7 @@ use crate::incoming::{Incoming, Unread};
 use crate::link::{self, Event, Link, LinkError, LinkOptions, LinkState, Position};
 use crate::link_settings::LinkSettings;
 use crate::parts::{RoleChange, RoleNews};
-use crate::stage::Around;
+use crate::stage::FollowerAround;
 
 /// The delay before it reconnects.
 const RETRY_MS: u64 = 1000;
@@ -145,7 +145,7 @@ impl<L> Follower<L> {
     }
 
     /// Does the work that is due. Must be called several times a second and after a change of the role.
-    pub fn tick(&mut self, around: &mut dyn Around<L>) {
+    pub fn tick(&mut self, around: &mut dyn FollowerAround<L>) {
         let (following, now_ms) = (around.parts().following, around.now_ms());
         handover::step(following, around);
         if self.is_outdated(following) {
@@ -179,7 +179,7 @@ impl<L> Follower<L> {
         }
     }
 
-    fn dial(&mut self, around: &mut dyn Around<L>) {
+    fn dial(&mut self, around: &mut dyn FollowerAround<L>) {
         let following = around.parts().following;
         let Some(address) = following.primary() else { return };
         let resume = match following.resume() {
@@ -211,7 +211,7 @@ impl<L> Follower<L> {
     }
 
     /// The connection is made.
-    pub fn connected(&mut self, conn: ConnId, around: &mut dyn Around<L>) {
+    pub fn connected(&mut self, conn: ConnId, around: &mut dyn FollowerAround<L>) {
         let Stance::Dialing { resume } = self.stance else { return };
         let LinkSettings { credentials, port, address, timeout_ms, unloaded_bytes_max, limits } =
             LinkSettings::of(around.parts().settings);
@@ -254,7 +254,7 @@ impl<L> Follower<L> {
     }
 
     /// The connection cannot be made, or nothing arrives on it any more.
-    pub fn give_up(&mut self, why: &str, around: &mut dyn Around<L>) {
+    pub fn give_up(&mut self, why: &str, around: &mut dyn FollowerAround<L>) {
         let conn = self.conn();
         if !self.is_hopeless() {
             tracing::warn!("the link to the primary is down: {why}");
@@ -270,7 +270,7 @@ impl<L> Follower<L> {
     }
 
     /// The connection was closed.
-    pub fn closed(&mut self, conn: ConnId, around: &mut dyn Around<L>) {
+    pub fn closed(&mut self, conn: ConnId, around: &mut dyn FollowerAround<L>) {
         if self.conn() == Some(conn) {
             tracing::warn!("Connection with master lost.");
             self.rest(around);
@@ -281,7 +281,7 @@ impl<L> Follower<L> {
         matches!(&self.stance, Stance::Linked(linked) if linked.is_hopeless)
     }
 
-    fn rest(&mut self, around: &mut dyn Around<L>) {
+    fn rest(&mut self, around: &mut dyn FollowerAround<L>) {
         let now_ms = around.now_ms();
         let retry_ms = if self.is_hopeless() { HOPELESS_RETRY_MS } else { RETRY_MS };
         self.stance = Stance::Resting { until_ms: now_ms + retry_ms };
@@ -292,7 +292,12 @@ impl<L> Follower<L> {
     }
 
     /// The outcome of loading a snapshot.
-    pub fn snapshot_read(&mut self, attempt: u64, read: Result<L, Unread>, around: &mut dyn Around<L>) {
+    pub fn snapshot_read(
+        &mut self,
+        attempt: u64,
+        read: Result<L, Unread>,
+        around: &mut dyn FollowerAround<L>,
+    ) {
         let Stance::Linked(linked) = &mut self.stance else { return };
         if attempt != self.attempt {
             return;
@@ -310,7 +315,7 @@ impl<L> Follower<L> {
     }
 
     /// Handles bytes from the primary.
-    pub fn received(&mut self, bytes: &[u8], around: &mut dyn Around<L>) {
+    pub fn received(&mut self, bytes: &[u8], around: &mut dyn FollowerAround<L>) {
         if let Stance::Linked(linked) = &mut self.stance
             && !bytes.is_empty()
         {
@@ -321,7 +326,7 @@ impl<L> Follower<L> {
     }
 
     /// Handles received bytes, for one turn.
-    fn go_on(&mut self, around: &mut dyn Around<L>) {
+    fn go_on(&mut self, around: &mut dyn FollowerAround<L>) {
         let Stance::Linked(linked) = &mut self.stance else { return };
         let role = (around.parts().following, self.version);
         let mut turn = Turn { linked, applier: &mut self.applier, role, attempt: self.attempt };
@@ -341,7 +346,7 @@ impl<L> Follower<L> {
 
 impl<L> Linked<L> {
     /// Reports how far the log is on disk. Before a snapshot is in place, the log on disk belongs to another stream.
-    fn note_durable(&mut self, around: &dyn Around<L>) {
+    fn note_durable(&mut self, around: &dyn FollowerAround<L>) {
         if self.pending.is_none() && self.link.state() == LinkState::Connected {
             let durable = around.parts().log.durable_end();
             self.durable_slice = durable.map_or(0, |(slice, _)| slice);
@@ -350,7 +355,7 @@ impl<L> Linked<L> {
     }
 
     /// Sends output, continues or stops reading, and publishes the state.
-    fn settle(&mut self, following: &Following, around: &mut dyn Around<L>) {
+    fn settle(&mut self, following: &Following, around: &mut dyn FollowerAround<L>) {
         let is_full = self.is_behind && self.link.waiting_bytes() > UNAPPLIED_BYTES_MAX;
         // While a snapshot is loaded, the stream waits here rather than at the primary.
         let reads = if self.link.is_loading() {
@@ -387,7 +392,7 @@ struct Turn<'a, L> {
 
 impl<L> Turn<'_, L> {
     /// Handles received bytes. Returns false if there are more. An error ends the link.
-    fn run(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
+    fn run(&mut self, around: &mut dyn FollowerAround<L>) -> Result<bool, String> {
         let mut round_count = 0;
         while round_count < ROUNDS_PER_TURN {
             if let Some(pending) = self.linked.pending.take()
@@ -424,7 +429,7 @@ impl<L> Turn<'_, L> {
     }
 
     /// Handles received bytes up to an event that needs action. Returns false if nothing has arrived.
-    fn take_events(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
+    fn take_events(&mut self, around: &mut dyn FollowerAround<L>) -> Result<bool, String> {
         let mut has_come = false;
         let much = self.linked.link.waiting_bytes() >= MUCH_BYTES;
         while !self.applier.is_full(much) && !self.linked.is_paused && self.linked.pending.is_none() {
@@ -437,7 +442,7 @@ impl<L> Turn<'_, L> {
     }
 
     /// Handles the next event. Returns false if there is none.
-    fn take_event(&mut self, around: &mut dyn Around<L>) -> Result<bool, String> {
+    fn take_event(&mut self, around: &mut dyn FollowerAround<L>) -> Result<bool, String> {
         let Linked { link, incoming, received_bytes, position, pending, is_paused, is_hopeless, .. } =
             &mut *self.linked;
         let next = link.next(around.now_ms()).map_err(|error| {
@@ -484,7 +489,11 @@ impl<L> Turn<'_, L> {
     }
 
     /// Does a step that needs all shards. Returns the step if the shards cannot be entered now.
-    fn settle_pending(&mut self, pending: Pending<L>, around: &mut dyn Around<L>) -> Option<Pending<L>> {
+    fn settle_pending(
+        &mut self,
+        pending: Pending<L>,
+        around: &mut dyn FollowerAround<L>,
+    ) -> Option<Pending<L>> {
         let (following, version) = self.role;
         if !around.enter_all() || following.version() != version {
             around.leave();

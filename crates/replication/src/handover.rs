@@ -30,7 +30,7 @@ use crate::following::Following;
 use crate::history::ReplicationId;
 use crate::parts::Parts;
 use crate::role;
-use crate::stage::Around;
+use crate::stage::FollowerAround;
 
 /// The question for the offset, as it is written in the stream.
 pub const QUESTION: [&[u8]; 3] = [b"REPLCONF", b"GETACK", b"*"];
@@ -97,7 +97,7 @@ pub(crate) fn refusal(parts: &Parts, plan: &FailoverPlan, now_ms: u64) -> Option
 
 /// Continues the failover in progress. The thread of the link must call this several times a second and when a replica
 /// has acknowledged something.
-pub(crate) fn step<L>(following: &Following, around: &mut dyn Around<L>) {
+pub(crate) fn step<L>(following: &Following, around: &mut dyn FollowerAround<L>) {
     let failover = &following.failover;
     match failover.state() {
         FailoverState::Nothing | FailoverState::Asking | FailoverState::Joining => {}
@@ -125,7 +125,7 @@ pub(crate) fn step<L>(following: &Following, around: &mut dyn Around<L>) {
 }
 
 /// Whether there is something to decide: no mark is set yet, or a replica has acknowledged it.
-fn has_news<L>(failover: &Failover, around: &mut dyn Around<L>) -> bool {
+fn has_news<L>(failover: &Failover, around: &mut dyn FollowerAround<L>) -> bool {
     match &*failover.under_way() {
         None => false,
         Some((_, None)) => true,
@@ -134,7 +134,7 @@ fn has_news<L>(failover: &Failover, around: &mut dyn Around<L>) -> bool {
 }
 
 /// Hands over, gives up, or sets a mark. The caller holds all shards.
-fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn Around<L>) {
+fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn FollowerAround<L>) {
     let mut under_way = failover.under_way();
     let Some((plan, mark)) = &mut *under_way else { return };
     let parts = around.parts();

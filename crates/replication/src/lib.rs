@@ -68,7 +68,7 @@ pub use peer::Peer;
 pub use primary::{CopyContent, Primary, Replica, ReplicaFacts, Start};
 pub use quorum::Quorum;
 pub use replicas::Replicas;
-pub use stage::{Around as FollowerAround, Ran, Stage, Vocabulary};
+pub use stage::{FollowerAround, Ran, Stage, Vocabulary};
 pub use standing::Standing;
 pub use synced::Synced;
 pub use tail::Read;

@@ -64,7 +64,7 @@ pub trait Stage {
 }
 
 /// The services of the thread that follows a primary.
-pub trait Around<L>: Stage {
+pub trait FollowerAround<L>: Stage {
     /// What the threads share.
     fn parts(&self) -> Parts;
 

@@ -16,9 +16,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clients::session::{Answer, Part, Stock};
+use clients::session::{Answer, MessagePool, Part};
 use engine::{Client, Parcels, Published};
-use proactor::{Envelope, Inbox, Spares, Waker};
+use proactor::{Inbox, MessageNode, SharedPool, Waker};
 
 use crate::message::Message;
 
@@ -38,7 +38,7 @@ impl Remote {
 
     /// Sends a message. Wakes the thread if it sleeps.
     pub(crate) fn send(&self, message: Message) {
-        self.inbox.send(Envelope::new(message));
+        self.inbox.send(MessageNode::new(message));
     }
 
     /// Whether its inbox has messages.
@@ -67,7 +67,7 @@ pub(crate) struct Mailroom {
     thread: u16,
     threads: &'static [Remote],
     /// Reusable nodes for messages to others.
-    stock: Stock<Message>,
+    stock: MessagePool<Message>,
     /// Messages that have been received.
     come: VecDeque<Message>,
     /// Messages that are put off until the next turn.
@@ -82,7 +82,7 @@ impl Mailroom {
         Mailroom {
             thread,
             threads,
-            stock: Stock::default(),
+            stock: MessagePool::default(),
             come: VecDeque::new(),
             put_off: Vec::new(),
             sleepers: Vec::new(),
@@ -137,7 +137,7 @@ impl Mailroom {
     /// Sends a published message to the threads of its receivers without waking them.
     pub(crate) fn publish(&mut self, published: Published) {
         pubsub::split_by_thread(published, |thread, published| {
-            let node = Envelope::new(Message::Deliver(published));
+            let node = MessageNode::new(Message::Deliver(published));
             if self.threads[usize::from(thread)].inbox.push(node) {
                 self.sleepers.push(thread);
             }
@@ -207,7 +207,7 @@ impl Mailroom {
 
     /// Gives half of a surplus of nodes to other threads, and takes some if they run short.
     #[inline]
-    pub(crate) fn balance(&mut self, parcels: &mut Parcels, spares: &Spares<Message>) {
+    pub(crate) fn balance(&mut self, parcels: &mut Parcels, spares: &SharedPool<Message>) {
         self.stock.balance(parcels, spares);
     }
 }

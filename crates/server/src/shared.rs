@@ -18,7 +18,7 @@ use memcached::LaterFlush;
 use observe::Observed;
 use ops::migrate::Migrations;
 use persistence::Snapshots;
-use proactor::{BlockingTasks, Clock, Dialer, Disk, Spares, Waker};
+use proactor::{BlockingTasks, Clock, Dialer, Disk, SharedPool, Waker};
 use process::log;
 use process::shutdown::Shutdown;
 use replication::log::{Keeper, ServerLog, Tuning};
@@ -66,7 +66,7 @@ pub(crate) struct Shared {
     pub(crate) users: Users,
     pub(crate) threads: Box<[Remote]>,
     /// Idle nodes for messages, which some threads do not need.
-    pub(crate) spares: Spares<Message>,
+    pub(crate) spares: SharedPool<Message>,
     pub(crate) entry_mode: EntryMode,
     pub(crate) singlehop_blocking: bool,
     /// Pattern subscribers, which are in no shard.
@@ -146,7 +146,7 @@ impl Shared {
             singlehop_blocking: settings.singlehop_blocking(),
             settings,
             users,
-            spares: Spares::new(SPARES_PER_THREAD * threads.len()),
+            spares: SharedPool::new(SPARES_PER_THREAD * threads.len()),
             threads,
             directory: pubsub::Directory::default(),
             listeners: Listeners::default(),

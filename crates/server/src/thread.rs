@@ -67,6 +67,7 @@ impl Visits for Thread {
         if !self.tx.hold.try_enter(id) {
             return None;
         }
+        keep_time_now(&mut self.tx, &mut self.host.net);
         let result = work(&mut self.tx);
         self.tx.finish(&mut self.host);
         self.leave_all();
@@ -85,6 +86,7 @@ impl Visits for Thread {
         if is_patient {
             patience.put_back();
         }
+        keep_time_now(&mut self.tx, &mut self.host.net);
         let result = has_all.then(|| work(&mut self.tx));
         self.tx.finish(&mut self.host);
         self.leave_all();
@@ -300,7 +302,7 @@ fn read_clock(tx: &mut Tx<'_>, net: &mut Network) {
 #[inline(always)]
 pub(crate) fn finish(thread: &mut Thread) {
     if thread.tx.has_ready {
-        keep_time_for_waiters(&mut thread.tx, &mut thread.host.net);
+        keep_time_now(&mut thread.tx, &mut thread.host.net);
     }
     thread.tx.finish(&mut thread.host);
     if thread.host.balancing.way.end() {
@@ -308,8 +310,9 @@ pub(crate) fn finish(thread: &mut Thread) {
     }
 }
 
+/// Keeps the time for waiters, and for work of the thread's own: the turn may have begun long ago.
 #[cold]
-fn keep_time_for_waiters(tx: &mut Tx<'_>, net: &mut Network) {
+fn keep_time_now(tx: &mut Tx<'_>, net: &mut Network) {
     let ticks = net.driver.clock().ticks();
     keep_time(tx, net, ticks);
 }

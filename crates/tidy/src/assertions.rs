@@ -14,7 +14,7 @@ const PER_1000_LINES_MIN: &[(&str, usize)] = &[
     ("effectlog", 5),
     ("engine", 3),
     ("heap", 5),
-    ("jobs", 3),
+    ("jobs", 5),
     ("journal", 5),
     ("keyspace", 3),
     ("persistence", 3),

@@ -131,9 +131,11 @@ impl Servers {
         self.accept(replica)
     }
 
-    /// Waits until the primary counts its replica, and so accepts writes, and until the replica may take its place.
+    /// Waits until the primary counts its replica, and so accepts writes, until the replica has all that clients read, and
+    /// until it may take the primary's place.
     fn accept(&mut self, replica: Server) -> Result<(), Failure> {
         until("writes are accepted", || order(&self.primary, "DEL none").is_ok())?;
+        until("the data can be read", || order(&self.primary, "EXISTS none").is_ok())?;
         until("it may be promoted", || {
             order(&replica, "INFO replication")
                 .is_ok_and(|info| text(&info).contains("master_link_status:up"))

@@ -61,7 +61,11 @@ fn a_folder_is_checked_and_repaired() {
     }
     let inner = format!("{data}/appendonlydir");
     for path in [&data, &inner] {
-        check(&["--check-journal", path], 0, &["term 1, 16 databases", "base: no data", "a start loads "]);
+        check(
+            &["--check-journal", path],
+            0,
+            &["incarnation 1, 16 databases", "base: no data", "a start loads "],
+        );
     }
     let refused = check(
         &["--check_journal", &data, "--journal-repair=truncate"],

@@ -2,7 +2,7 @@
 //!
 //! `state.rs` has a table of every state of a command, and of every transition with its cause. Only that file changes
 //! the state, and it asserts the table. `pause.rs` implements `CLIENT PAUSE`, which pauses all clients of a thread.
-//! `stock.rs` keeps the parts of messages about clients for reuse.
+//! `pool.rs` keeps the parts of messages about clients for reuse.
 //!
 //! Not here: connections, threads, and the causes of transitions (`server`, `life/`).
 
@@ -10,16 +10,16 @@ mod client;
 mod needs;
 mod parser;
 mod pause;
+mod pool;
 mod question;
 mod state;
-mod stock;
 mod transaction;
 
 pub use client::{Aside, OutputClass, ReplyMode, Session, Watching};
 pub use needs::Judge;
 pub use parser::{Parser, Protocol};
 pub use pause::Pausing;
+pub use pool::{Emptied, MessagePool};
 pub use question::{Answer, Class, Filter, Listed, Question, RequestSize, Subject};
 pub use state::{CommandState, Finish, Gathering, Part, Postponed, Retry, SyncWait, Wait};
-pub use stock::{Emptied, Stock};
 pub use transaction::{Executing, Multi};

@@ -252,7 +252,7 @@ impl Field {
         };
         let width = ds::num::parse_i64(width)
             .filter(|width| (1..=if signed { 64 } else { 63 }).contains(width))
-            .ok_or(CommandError::new(invalid))? as u64;
+            .ok_or_else(|| CommandError::new(invalid))? as u64;
         let offset = match offset {
             [b'#', number @ ..] => parse_offset(ctx, number, width)?,
             number => parse_offset(ctx, number, 1)?,

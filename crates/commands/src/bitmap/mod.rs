@@ -23,5 +23,5 @@ fn parse_offset(ctx: &Ctx, arg: &[u8], unit_bits: u64) -> Result<u64, CommandErr
     ds::num::parse_i64(arg)
         .and_then(|number| u64::try_from(number).ok()?.checked_mul(unit_bits))
         .filter(|bit| bit / 8 < ctx.store.config().string_bytes_max)
-        .ok_or(CommandError::new("ERR bit offset is not an integer or out of range"))
+        .ok_or_else(|| CommandError::new("ERR bit offset is not an integer or out of range"))
 }

@@ -164,9 +164,8 @@ fn hincrby(ctx: &mut Ctx) -> CommandResult {
     let mut hash = ctx.store.upsert::<Hash>(key)?;
     let old = match hash.lend().get(field) {
         None => 0,
-        Some(text) => {
-            ds::num::parse_i64(&text.bytes()).ok_or(CommandError::new("ERR hash value is not an integer"))?
-        }
+        Some(text) => ds::num::parse_i64(&text.bytes())
+            .ok_or_else(|| CommandError::new("ERR hash value is not an integer"))?,
     };
     let new = old.checked_add(increment).ok_or(CommandError::OVERFLOW)?;
     hash.set_keeping_expiry(field, itoa::Buffer::new().format(new).as_bytes(), &limits);
@@ -204,9 +203,8 @@ fn hincrbyfloat(ctx: &mut Ctx) -> CommandResult {
     let mut hash = ctx.store.upsert::<Hash>(key)?;
     let old = match hash.lend().get(field) {
         None => LongDouble::from_i64(0),
-        Some(text) => {
-            LongDouble::parse(&text.bytes()).ok_or(CommandError::new("ERR hash value is not a float"))?
-        }
+        Some(text) => LongDouble::parse(&text.bytes())
+            .ok_or_else(|| CommandError::new("ERR hash value is not a float"))?,
     };
     let new = old.checked_add(increment).ok_or(CommandError::NAN_OR_INFINITY)?;
     let mut text = Vec::new();

@@ -8,8 +8,8 @@ use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
     Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Removed, Room, Run, Serve,
-    Shape, Store, TakeOrWait, Taking, Took, When, double, end_word, key, oneof, parse_timeout_in_seconds,
-    pop_event, push_event, take_from, token,
+    Shape, Store, TakeOrWait, Taking, Took, When, double, end_word, key, note_place, oneof,
+    parse_timeout_in_seconds, pop_event, push_event, take_from, token,
 };
 use keyspace::Kind;
 use keyspace::List;
@@ -81,6 +81,7 @@ fn run(ctx: &mut Ctx, from: End, to: End) -> CommandResult {
 #[inline(never)]
 fn try_move(ctx: &mut Ctx, from: End, to: End) -> Result<bool, CommandError> {
     let (source, destination) = (ctx.args[1], ctx.args[2]);
+    note_place(&mut ctx.store, source);
     let refused = ctx.store.peek_as::<List>(destination).err();
     let mut moving = Moving { source, destination, from, to, refused, value: SmallVec::new() };
     let is_found = take_from(&mut ctx.store, source, &mut moving)?;

@@ -80,7 +80,7 @@ fn sintercard(ctx: &mut Ctx) -> CommandResult {
     };
     let (keys, options) = ctx.args[2..]
         .split_at_checked(key_count)
-        .ok_or(CommandError::new("ERR Number of keys can't be greater than number of args"))?;
+        .ok_or_else(|| CommandError::new("ERR Number of keys can't be greater than number of args"))?;
     let limit = parse_limit(options)?;
     let (sets, mut pace) = (find(&mut ctx.store, keys)?, Pace::new(ctx.host));
     let mut count = 0;
@@ -99,7 +99,7 @@ fn parse_limit(options: &[&[u8]]) -> Result<i64, CommandError> {
         limit = match *option {
             [name, value] if keyword_is(name, "limit") => ds::num::parse_i64(value)
                 .filter(|limit| *limit >= 0)
-                .ok_or(CommandError::new("ERR LIMIT can't be negative"))?,
+                .ok_or_else(|| CommandError::new("ERR LIMIT can't be negative"))?,
             _ => return Err(CommandError::SYNTAX),
         };
     }

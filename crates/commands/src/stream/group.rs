@@ -141,7 +141,7 @@ const DESTROY: Entry = Entry {
 
 fn destroy(ctx: &mut Ctx) -> CommandResult {
     let (key, name) = (ctx.args[2], ctx.args[3]);
-    let stream = ctx.store.write_as::<Stream>(key)?.ok_or(CommandError::new(NO_KEY))?;
+    let stream = ctx.store.write_as::<Stream>(key)?.ok_or_else(|| CommandError::new(NO_KEY))?;
     let removed = stream.groups.remove_entry(name);
     let was_there = removed.is_some();
     if let Some(group) = removed {
@@ -230,7 +230,7 @@ fn existing_group<'s>(
     args: &[&[u8]],
 ) -> Result<(StreamId, &'s mut Group), CommandError> {
     let (key, name) = (args[2], args[3]);
-    let stream = store.write_as::<Stream>(key)?.ok_or(CommandError::new(NO_KEY))?;
+    let stream = store.write_as::<Stream>(key)?.ok_or_else(|| CommandError::new(NO_KEY))?;
     let last_id = stream.log.last_id;
     let group = stream.groups.get_mut(name);
     let group = group

@@ -82,17 +82,18 @@ impl References {
                 }
                 (word, [number, rest @ ..]) if keyword_is(word, "ids") => {
                     let number = parse_i64(number).ok().and_then(|number| usize::try_from(number).ok());
-                    let number =
-                        number.filter(|number| *number > 0).ok_or(CommandError::new(NUMBER_NOT_POSITIVE))?;
+                    let number = number
+                        .filter(|number| *number > 0)
+                        .ok_or_else(|| CommandError::new(NUMBER_NOT_POSITIVE))?;
                     let (listed, after) =
-                        rest.split_at_checked(number).ok_or(CommandError::new(NUMBER_TOO_LARGE))?;
+                        rest.split_at_checked(number).ok_or_else(|| CommandError::new(NUMBER_TOO_LARGE))?;
                     ids = Some(listed);
                     args = after;
                 }
                 _ => return Err(CommandError::SYNTAX),
             }
         }
-        let ids = ids.ok_or(CommandError::new(NO_IDS))?;
+        let ids = ids.ok_or_else(|| CommandError::new(NO_IDS))?;
         Ok((references.unwrap_or(References::Keep), ids))
     }
 

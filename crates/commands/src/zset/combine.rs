@@ -96,7 +96,7 @@ impl<'a> CombineQuery<'a> {
             options = if has_weights && keyword_is(word, "weights") && rest.len() >= self.keys.len() {
                 let (weights, rest) = rest.split_at(self.keys.len());
                 for (weight, text) in self.weights.iter_mut().zip(weights) {
-                    *weight = ds::num::parse_f64(text).ok_or(CommandError::new(NOT_A_WEIGHT))?;
+                    *weight = ds::num::parse_f64(text).ok_or_else(|| CommandError::new(NOT_A_WEIGHT))?;
                 }
                 rest
             } else if has_weights && keyword_is(word, "aggregate") && !rest.is_empty() {

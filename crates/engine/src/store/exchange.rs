@@ -5,7 +5,7 @@ use keyspace::queue::TURN;
 use keyspace::{Db, Dbs, Kind, UnixMs};
 use shard::{Content, Placement, Ready, ShardId};
 
-use super::queues::limits::beside_in;
+use super::queues::beside_in;
 use crate::garbage::Garbage;
 use crate::task::Post;
 use crate::tx::Tx;

@@ -66,12 +66,12 @@ fn bad_word(word: &[u8], takes: &str) -> CommandError {
 
 fn parse_lease(arg: &[u8]) -> Result<i64, CommandError> {
     let lease = parse_i64(arg).ok().filter(|lease| (1..=MS_MAX).contains(lease));
-    lease.ok_or(CommandError::new(BAD_LEASE))
+    lease.ok_or_else(|| CommandError::new(BAD_LEASE))
 }
 
 fn parse_ms(arg: &[u8]) -> Result<i64, CommandError> {
     let ms = parse_i64(arg).ok().filter(|ms| (0..=MS_MAX).contains(ms));
-    ms.ok_or(CommandError::new(BAD_MS))
+    ms.ok_or_else(|| CommandError::new(BAD_MS))
 }
 
 fn check_worker(worker: &[u8]) -> Result<(), CommandError> {

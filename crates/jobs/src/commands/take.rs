@@ -11,7 +11,7 @@ use engine::{
 use super::{CHANGING, bad_word, check_worker, parse_lease, parse_ms, parse_positive};
 use crate::clock::follow;
 use crate::job::{Jobs, Lease, Taken};
-use crate::limit::has_some;
+use crate::limits::has_some;
 use crate::order::Order;
 
 /// The most jobs that one command takes.
@@ -112,8 +112,7 @@ impl<'k, 'a> Request<'k, 'a> {
     /// the jobs to a client that may be gone, it names the command that gives them back.
     fn try_queue(&self, ctx: &mut Ctx, queue: &[u8], owes: bool) -> Result<bool, CommandError> {
         note_place(&mut ctx.store, queue);
-        let has_list = ctx.store.exists(queue);
-        let jobs = Jobs::to_take(&mut ctx.store, queue)?;
+        let (jobs, has_list) = Jobs::to_take(&mut ctx.store, queue)?;
         if !has_list && !jobs.has_groups(&ctx.store) {
             return Ok(false);
         }

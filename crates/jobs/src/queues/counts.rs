@@ -7,9 +7,11 @@
 use ds::hash::Hash;
 use ds::num::parse_i64;
 use ds::zset::ZSet;
-use engine::{CommandError, Limit, Store, beside, peek_into};
+use engine::{CommandError, Store, beside, peek_into};
 use keyspace::queue::{ACTIVE, CRON, DEAD, DELAYED, GROUPS, GROUPS_FULL, JOBS, TURN};
 use keyspace::queue::{JobCounts, JobFigure};
+
+use crate::limits::Limit;
 
 /// The field of the turn hash with the number of jobs that wait in groups.
 pub const GROUPED: &[u8] = b"waiting";

@@ -129,6 +129,7 @@ pub(crate) fn run(
         let slice_ns = (ctx.host.now_ns)().saturating_sub(slice.began_ns);
         progress.worked_ns = worked_before_ns + slice_ns;
         slice.steps += 1;
+        assert!(!may_pause || slice.steps <= SLICE_STEPS, "others run after so many steps");
         if made == Step::End {
             break;
         }

@@ -190,6 +190,7 @@ impl Sweep<'_> {
             Err(shards) => return Ok(Step::Later(shards)),
         };
         let count = verdict.going.len();
+        assert!(count <= left, "no more elements leave than the command asks for");
         progress.left = Some(left - count);
         progress.done += count;
         let is_last = left == count;
@@ -238,6 +239,8 @@ impl Sweep<'_> {
         let list = store.write_as::<List>(self.from)?.expect("it was read a moment ago");
         let (first, len) = (list.first_index(at), list.len());
         let mark = list.remove_in(at, &places, end);
+        assert!(places.is_sorted_by(|one, next| one < next), "a step removes no element twice");
+        assert_eq!(list.len() + places.len(), len, "a step removes what its effect says");
         let are_next = match end {
             End::Head => first + places[places.len() - 1] == places.len() - 1,
             End::Tail => first + places[0] == len - places.len(),
@@ -300,6 +303,7 @@ impl Sweep<'_> {
                 Place::Scored(ScoredPlace { score: *score, ties: 0, member: Some(member.clone()) });
         }
         let count = verdict.going.len();
+        assert!(count <= left, "no more members leave than the command asks for");
         progress.left = Some(left - count);
         progress.done += count;
         let gone: Vec<&[u8]> = verdict.going.iter().map(|(index, _)| &*read[wanted[*index]].0).collect();
@@ -314,7 +318,8 @@ impl Sweep<'_> {
             return Ok(());
         }
         if let Some(mut zset) = store.write_as::<ZSet>(self.from)? {
-            members.iter().for_each(|member| _ = zset.remove(member));
+            let gone_count = members.iter().filter(|member| zset.remove(member).is_some()).count();
+            assert_eq!(gone_count, members.len(), "a step removes what its effect says");
         }
         store.changed_with(self.from, Change::new(Class::ZSet, "zrem").times(members.len()), |store| {
             let effect: Vec<&[u8]> = [&b"ZREM"[..], self.from].iter().chain(members).copied().collect();
@@ -351,6 +356,7 @@ impl Aim<'_> {
                 Err(refusal) => progress.refusal = Some(refusal),
             }
         }
+        assert!(verdict.going.len() <= enough, "a step takes some jobs at a time");
         Ok(verdict)
     }
 

@@ -128,6 +128,7 @@ impl Recovery {
             departed.pop_front();
         }
         departed.push_back(Departed { client, address: address.into(), at_ms });
+        assert!(departed.len() <= DEPARTED_MAX, "the oldest are forgotten");
     }
 
     /// Notes a process's beat.
@@ -137,6 +138,7 @@ impl Recovery {
         if before_ms.is_some() || beats.len() < PROCESSES_MAX {
             beats.insert(process, Beats { client, last_ms: at_ms, before_ms });
         }
+        assert!(beats.len() <= PROCESSES_MAX, "no more processes are remembered");
     }
 
     /// Forgets everything.
@@ -210,6 +212,7 @@ impl Recovery {
         let at = deaths.iter().position(|death| *death == own).expect("it is one of them");
         let from = at - deaths[..=at].windows(2).rev().take_while(|pair| is_near(pair)).count();
         let to = at + deaths[at..].windows(2).take_while(|pair| is_near(pair)).count();
+        assert!((from..=to).contains(&at), "the process is among those that died together");
         let deaths = &deaths[from..=to];
         group.since_ms = u64::MAX;
         for death in deaths {

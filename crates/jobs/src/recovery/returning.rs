@@ -71,6 +71,7 @@ impl Return {
     pub(super) fn new((group, found): (Group, Found)) -> Return {
         let mut jobs: Vec<Job> = found.jobs.into_values().collect();
         jobs.sort_by_key(|job| job.at_ms);
+        assert!(!group.processes.is_empty(), "jobs go back on behalf of a process");
         let running_count = jobs.iter().filter(|job| job.reported.is_some()).count() as u64;
         let (poppers, returned) = (found.poppers, BTreeMap::new());
         Return { group, poppers, jobs, running_count, left_count: 0, returned }

@@ -324,3 +324,21 @@ fn a_thread_whose_clock_is_a_little_behind_opens_nothing_early() {
     world.0.now = 2020;
     world.check("RPOP q", "$1 a");
 }
+
+#[test]
+fn takes_of_threads_whose_clocks_differ_are_all_counted() {
+    let mut world = World::new();
+    world.check("limit q RATE 4 PER 2000", "+OK");
+    world.say("RPUSH q a b c d e f");
+    for (now, expected) in [(5000, "f"), (4990, "e"), (5000, "d"), (4000, "c")] {
+        world.0.now = now;
+        world.check("RPOP q", &format!("$1 {expected}"));
+    }
+    for now in [4990, 5000, 6999] {
+        world.0.now = now;
+        world.fire();
+        world.check("RPOP q", "$-1");
+    }
+    world.0.now = 7001;
+    world.check("RPOP q", "$1 b");
+}

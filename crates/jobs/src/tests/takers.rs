@@ -53,7 +53,8 @@ struct Taking {
 
 impl Taking {
     fn new(kind: Kind, request: &[String]) -> Taking {
-        let mut local = Local::new(&[commands::FAMILIES, &[ENTRIES, &[FIRE, LIMIT, BYPASS]]].concat());
+        let mut local =
+            Local::new(&[commands::FAMILIES, &[ENTRIES, &[FIRE, LIMIT, BYPASS]]].concat()).with_rates(RATES);
         local.record_effects();
         (local.now, local.config.recovers) = (1_700_000_000_000, true);
         Taking { world: World(local), kind, request: request.to_vec() }

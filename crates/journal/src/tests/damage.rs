@@ -145,8 +145,8 @@ fn a_frame_with_another_field_and_right_checksums_ends_the_log() {
     type Change = fn(&mut Frame);
     let changes: [(&str, Change); 9] = [
         ("journal", |frame| frame.journal_id += 1),
-        ("former life", |frame| frame.term -= 1),
-        ("later life", |frame| frame.term += 1),
+        ("former life", |frame| frame.incarnation -= 1),
+        ("later life", |frame| frame.incarnation += 1),
         ("first", |frame| frame.is_first = !frame.is_first),
         ("slice", |frame| frame.slice += 1),
         ("slice before", |frame| frame.slice -= 1),
@@ -282,7 +282,7 @@ fn check(disk: &Disk) -> Report {
 fn a_check_tells_what_there_is_and_a_repair_cuts_at_the_damage() {
     let sample = Sample::new();
     let report = check(&sample.disk).to_string();
-    assert!(report.contains("journal 000000000000abcd: term 1, 16 databases"), "{report}");
+    assert!(report.contains("journal 000000000000abcd: incarnation 1, 16 databases"), "{report}");
     assert!(report.contains("-1.seg: slices 1 to 4, positions 0 to 12310, unix ms 1001 to 1004 (1970-01-01 00:00:01 to 1970-01-01 00:00:01 UTC)"), "{report}");
     assert!(report.contains("clean: the log ends behind slice 9, position 45015"), "{report}");
     let lock: Arc<_> = folder(&sample.disk).lock().unwrap().into();
@@ -310,7 +310,7 @@ fn a_check_tells_what_there_is_and_a_repair_cuts_at_the_damage() {
     let after = sample.all_bytes();
     assert!(before.iter().all(|bytes| after.contains(bytes)), "nothing is lost: {aside:?}");
     let manifest = sample.manifest();
-    assert_eq!(manifest.term, 2);
+    assert_eq!(manifest.incarnation, 2);
     let (slices, end) = read(Scan::behind_base(&folder(&sample.disk), &manifest).unwrap());
     assert_eq!((slices.len(), &end.verdict), (2, &Verdict::Clean));
     let (_, mut writer) = Journal::resume(lock, TUNING, Policy::Always, &manifest, &end, None).unwrap();

@@ -154,7 +154,7 @@ fn a_mark_counts_for_its_own_life() {
     assert_eq!(place, 10);
     end.verdict = Verdict::Clean;
     let (journal, _) = Journal::resume(lock.into(), TUNING, Policy::Always, &old, &end, None).unwrap();
-    assert_eq!((journal.facts().term, found(&sim).1), (2, Verdict::Clean));
+    assert_eq!((journal.facts().incarnation, found(&sim).1), (2, Verdict::Clean));
     journal.seal();
     assert_eq!(found(&sim).1, Verdict::Clean);
     sim.disk().remove(&path).unwrap();

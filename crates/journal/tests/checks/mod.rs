@@ -10,14 +10,18 @@ use proactor::{Open, SimDisk};
 
 const SEGMENT_BYTES: usize = 8 * BLOCK_BYTES;
 
-fn start(number: u64, term: u32, slice: u64, position: u64) -> SegmentStart {
-    SegmentStart { number, term, place: FramePlace { slice, position, checksum: 0, is_within_slice: false } }
+fn start(number: u64, incarnation: u32, slice: u64, position: u64) -> SegmentStart {
+    SegmentStart {
+        number,
+        incarnation,
+        place: FramePlace { slice, position, checksum: 0, is_within_slice: false },
+    }
 }
 
 fn manifest() -> Manifest {
     Manifest {
         id: 7,
-        term: 2,
+        incarnation: 2,
         stream: None,
         databases: 16,
         former: vec![],
@@ -42,7 +46,7 @@ fn segments(mut input: &[u8]) -> Vec<u8> {
         0,
         Frame {
             journal_id: 7,
-            term: 2,
+            incarnation: 2,
             is_first: true,
             is_last: true,
             db: Some(0),
@@ -63,7 +67,7 @@ fn segments(mut input: &[u8]) -> Vec<u8> {
                 bytes[to..][..piece.len()].copy_from_slice(piece);
             }
             1 => frame.journal_id ^= u64::from(value & 1),
-            2 => frame.term = frame.term.wrapping_add(u32::from(value)).wrapping_sub(1),
+            2 => frame.incarnation = frame.incarnation.wrapping_add(u32::from(value)).wrapping_sub(1),
             3 => frame.slice = frame.slice.wrapping_add(u64::from(value)).wrapping_sub(1) % (1 << 62),
             4 => frame.position = frame.position.wrapping_add(u64::from(value)).wrapping_sub(1) % (1 << 62),
             5 => frame.before ^= u64::from(value),

@@ -56,7 +56,7 @@ pub(crate) fn table() -> Table {
     let container = engine::Entry { name: "memcached", ..engine::Entry::DEFAULT };
     let of_data = |verb: &Verb| memcached::item_entry(*verb);
     let entries = Verb::ALL.iter().zip(OWN.iter()).filter_map(|(verb, own)| own.as_ref().or(of_data(verb)));
-    Table::new(&families()).with_protocol(&container, entries)
+    Table::new(&families()).with_protocol(&container, entries).with_rates(jobs::RATES)
 }
 
 /// The role of each command of `table` when a stream of commands is loaded, by number.

@@ -77,7 +77,7 @@ fn filter(ctx: &mut Ctx) -> Result<Filter, CommandError> {
         match option.to_ascii_lowercase().as_slice() {
             b"id" => {
                 let id = ds::num::parse_i64(value).filter(|id| *id > 0);
-                let id = id.ok_or(CommandError::new("ERR client-id should be greater than 0"))?;
+                let id = id.ok_or_else(|| CommandError::new("ERR client-id should be greater than 0"))?;
                 filter.id = Some(id as u64);
             }
             b"type" => filter.class = Some(Class::parse(value)?),

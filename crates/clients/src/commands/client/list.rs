@@ -75,8 +75,9 @@ fn client_list(ctx: &mut Ctx) -> CommandResult {
         [] => {}
         [option, name] if keyword_is(option, "TYPE") => class = Some(Class::parse(name)?),
         [option, wanted @ ..] if keyword_is(option, "ID") && !wanted.is_empty() => {
-            let parse =
-                |arg: &&[u8]| ds::num::parse_i64(arg).ok_or(CommandError::new("ERR Invalid client ID"));
+            let parse = |arg: &&[u8]| {
+                ds::num::parse_i64(arg).ok_or_else(|| CommandError::new("ERR Invalid client ID"))
+            };
             let parsed: Result<Vec<i64>, CommandError> = wanted.iter().map(parse).collect();
             ids = Some(parsed?.into_iter().map(|id| id as u64).collect());
         }

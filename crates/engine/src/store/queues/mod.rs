@@ -3,30 +3,65 @@
 //! | file | content |
 //! |---|---|
 //! | `taking` | takes elements out of queues: what pauses and limits do |
-//! | `limits` | how many elements may be taken |
 //! | `observer` | tells `job-recovery` what clients do to queues |
 //!
-//! This file pauses queues, and notes what the thread has to look at.
+//! This file names the keys beside queues, pauses queues, and notes what the thread has to look at.
 //!
-//! Not here: jobs (crate `jobs`), and what is known of a queue (`keyspace/queue`).
+//! Not here: jobs and limits (crate `jobs`), and what is known of a queue (`keyspace/queue`).
 
-pub(crate) mod limits;
 pub(crate) mod observer;
 pub(crate) mod taking;
 
 use ds::zset::ZSet;
 use keyspace::queue::Class;
+use shard::Placement;
 
 use super::Store;
 use crate::change::Change;
 use crate::error::CommandError;
-use crate::task::{JobsDue, JobsNews, Post};
-use limits::SOON_MS;
+use crate::task::{JobsDue, JobsNews, Post, SOON_MS};
 
+/// The usual number of bytes by which the names of keys beside a queue exceed the queue's.
+const BESIDE_BYTES: usize = 24;
+
+const BAD_NAME: CommandError = CommandError::fixed(
+    "ERR no name of a key lies beside this queue: give it a name without braces, or with a hash tag",
+);
 /// The limit of known queues has been reached.
 const TOO_MANY_QUEUES: CommandError = CommandError::fixed(
     "ERR as many queues are known as queues-max allows; raise it, or resume queues that are not needed",
 );
+
+/// The prefix of the names of keys beside `queue`. They are on its shard, because their hash tag is the part
+/// that determines the queue's shard.
+///
+/// ```text
+/// mail        {mail}
+/// {eu}mail    {eu}:{eu}mail      if a hash tag or a rule of `colocate` decides
+/// ```
+///
+/// # Errors
+/// If no key can be named beside the queue.
+pub fn beside(store: &Store, queue: &[u8]) -> Result<Vec<u8>, CommandError> {
+    beside_in(store.tx.hold.shards().placement(), queue)
+}
+
+/// The prefix under this placement of keys.
+pub(in crate::store) fn beside_in(placement: &Placement, queue: &[u8]) -> Result<Vec<u8>, CommandError> {
+    let part = placement.placing_part(queue);
+    if part.is_empty() || part.contains(&b'}') {
+        return Err(BAD_NAME);
+    }
+    let mut begin = Vec::with_capacity(part.len() + queue.len() + BESIDE_BYTES);
+    begin.push(b'{');
+    begin.extend_from_slice(part);
+    begin.push(b'}');
+    if part.len() < queue.len() {
+        begin.push(b':');
+        begin.extend_from_slice(queue);
+    }
+    Ok(begin)
+}
 
 /// Whether the queue at `key` is paused for this transaction.
 #[inline]

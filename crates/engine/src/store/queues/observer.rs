@@ -6,7 +6,7 @@
 
 use ds::list::End;
 
-use super::limits::Room;
+use crate::ctx::Room;
 use crate::store::Store;
 use crate::task::{Client, JobsNews, Post};
 

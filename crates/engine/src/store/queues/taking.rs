@@ -18,9 +18,9 @@ use keyspace::List;
 use keyspace::{InPlace, Type};
 
 use super::is_paused;
-use super::limits::{self, Room};
 use super::observer;
 use crate::change::Change;
+use crate::ctx::Room;
 use crate::error::CommandError;
 use crate::store::Store;
 
@@ -134,7 +134,9 @@ impl<'k> Gate<'k> {
             store.delete_if_empty(key);
         }
         let counted = taking.settle(store, count)?;
-        limits::took(store, queue, room, counted)?;
+        if room != Room::ANY && counted > 0 {
+            count_takes(store, queue, counted)?;
+        }
         Ok(true)
     }
 }
@@ -165,8 +167,15 @@ fn room(store: &Store, key: &[u8], is_limited: bool) -> Result<Room, CommandErro
 #[cold]
 #[inline(never)]
 fn looked_up_room(store: &Store, key: &[u8], is_limited: bool) -> Result<Room, CommandError> {
-    let room = if is_limited { limits::room(store, key)? } else { Room::ANY };
+    let rates = store.tx.table.rates().filter(|_| is_limited);
+    let room = rates.map_or(Ok(Room::ANY), |rates| (rates.room)(store, key))?;
     Ok(if is_paused(store, key) { Room::NONE } else { room })
+}
+
+/// Counts elements that were taken from a queue with a limit.
+#[cold]
+fn count_takes(store: &mut Store, queue: &[u8], count: usize) -> Result<(), CommandError> {
+    store.tx.table.rates().map_or(Ok(()), |rates| (rates.took)(store, queue, count as u64))
 }
 
 /// Whether the list at `key` looks empty to commands that take from it, because it is paused or its rate is reached.

@@ -4,10 +4,11 @@
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
-    Acl, CommandError, CommandResult, Group, KeySpec, Limit, Rule, Shape, block, integer, key, keyword_is,
-    oneof, token,
+    Acl, CommandError, CommandResult, Group, KeySpec, Rule, Shape, block, integer, key, keyword_is, oneof,
+    token,
 };
 
+use crate::limits::Limit;
 use crate::queues::{Ctx, Entry, Run};
 
 pub(super) const LIMIT: Entry = Entry {

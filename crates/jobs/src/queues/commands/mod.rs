@@ -116,7 +116,7 @@ const FOUND: Shape =
 
 fn parse_count(arg: &[u8]) -> Result<usize, CommandError> {
     let count = engine::parse_count(arg).ok().filter(|count| *count > 0);
-    count.ok_or(CommandError::new("ERR count should be greater than 0"))
+    count.ok_or_else(|| CommandError::new("ERR count should be greater than 0"))
 }
 
 fn reply_found(ctx: &mut Ctx, found: &[Found]) {

@@ -1,4 +1,4 @@
-//! The letterbox of freed blocks under the model checker: `RUSTFLAGS="--cfg loom" cargo test -p heap --test loom_letterbox --release`.
+//! The mailbox of freed blocks under the model checker: `RUSTFLAGS="--cfg loom" cargo test -p heap --test loom_mailbox --release`.
 //!
 //! The file itself is compiled again here, with loom's atomics and with blocks whose contents loom watches. `weakened` compiles it
 //! once more with every ordering relaxed: if the checker did not fail there, it would prove nothing.
@@ -29,7 +29,7 @@ fn block(content: u32, next: *mut Block) -> *mut Block {
 fn contents(mut first: *mut Block) -> Vec<u32> {
     let mut contents = Vec::new();
     while !first.is_null() {
-        // SAFETY: it was taken from the letterbox, so this thread owns it.
+        // SAFETY: it was taken from the mailbox, so this thread owns it.
         let block = unsafe { Box::from_raw(first) };
         contents.push(block.content.with(|there| {
             // SAFETY: this thread owns it; loom checks that.
@@ -48,8 +48,8 @@ mod sync {
     pub(crate) use loom::sync::atomic::{AtomicPtr, Ordering};
 }
 
-#[path = "../src/letterbox.rs"]
-mod letterbox;
+#[path = "../src/mailbox.rs"]
+mod mailbox;
 
 #[path = "."]
 mod weakened {
@@ -71,16 +71,16 @@ mod weakened {
         }
     }
 
-    #[path = "../src/letterbox.rs"]
-    pub(crate) mod letterbox;
+    #[path = "../src/mailbox.rs"]
+    pub(crate) mod mailbox;
 }
 
 /// Two threads post two blocks each, one singly and one linked, while a third takes: each block arrives once, unchanged.
 macro_rules! check {
-    ($letterbox:path) => {{
-        use $letterbox as Letterbox;
+    ($mailbox:path) => {{
+        use $mailbox as Mailbox;
         /// A block has one owner at a time.
-        struct Shared(Letterbox);
+        struct Shared(Mailbox);
         // SAFETY: the test checks that posting hands over the blocks.
         unsafe impl Send for Shared {}
         // SAFETY: the test checks that posting hands over the blocks.
@@ -89,7 +89,7 @@ macro_rules! check {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
         model.check(|| {
-            let shared = Arc::new(Shared(Letterbox(sync::AtomicPtr::new(std::ptr::null_mut()))));
+            let shared = Arc::new(Shared(Mailbox(sync::AtomicPtr::new(std::ptr::null_mut()))));
             let singly = {
                 let shared = shared.clone();
                 thread::spawn(move || {
@@ -124,11 +124,11 @@ macro_rules! check {
 
 #[test]
 fn every_block_arrives_once_as_it_was_left() {
-    check!(letterbox::Letterbox);
+    check!(mailbox::Mailbox);
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn relaxed_orders_are_found() {
-    check!(weakened::letterbox::Letterbox);
+    check!(weakened::mailbox::Mailbox);
 }

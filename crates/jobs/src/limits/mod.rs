@@ -18,58 +18,49 @@
 //! The command that takes also counts its takes, in the same transaction. A journal or a primary states them
 //! as effects.
 //!
-//! Not here: active jobs and groups (`jobs`), and QUEUE LIMIT (`queues`).
+//! Not here: where takes are held back (`engine/store/queues/taking.rs`), the most active jobs (`active`), groups, and
+//! QUEUE LIMIT (`queues/commands`).
+
+mod active;
+
+pub(crate) use active::has_some;
 
 use std::str::from_utf8;
 
 use ds::hash::Hash;
 use ds::num::ScoreBound;
 use ds::zset::{ZSet, ZSetRef};
-use keyspace::Class;
+use engine::{
+    Change, Class, CommandError, JobsDue, JobsNews, Post, Rates, Room, SOON_MS, Store, beside, got_room,
+    keyword_is, parse_i64, peek_into,
+};
 use keyspace::List;
 use keyspace::queue::{LIMIT, RATE};
-use shard::Placement;
 
-use crate::change::Change;
-use crate::error::CommandError;
-use crate::parse::{keyword_is, parse_i64};
-use crate::store::Store;
-use crate::store::lookup::peek_into;
-use crate::store::storing::got_room;
-use crate::task::{JobsDue, JobsNews, Post};
-
-/// The thread is told of times within this span; it finds later ones when it looks every second.
-pub const SOON_MS: i64 = 1500;
 /// The largest number in a limit. As milliseconds it is about ten thousand years, and a double represents any
 /// time until then.
 const NUMBER_MAX: i64 = 1 << 48;
-/// A thread reads the clock at the beginning of its turn, so it may see later takes of other threads: later
-/// by less than this.
-const BEHIND_MS_MAX: i64 = 1000;
+/// A thread reads the clock at the beginning of its turn and may lose its processor then, so it may see later takes of
+/// other threads: later by less than this.
+const BEHIND_MS_MAX: i64 = 10_000;
 /// The number of parts of the window. Takes within one part count as the last of them.
 const PARTS: i64 = 1000;
 
-/// The usual number of bytes by which the names of keys beside a queue exceed the queue's.
-const BESIDE_BYTES: usize = 24;
-
 const BAD_NUMBER: CommandError =
     CommandError::fixed("ERR numbers of a limit are greater than 0 and not greater than 281474976710656");
-const BAD_NAME: CommandError = CommandError::fixed(
-    "ERR no name of a key lies beside this queue: give it a name without braces, or with a hash tag",
-);
-
 /// The rate at which elements are taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rate {
+pub(crate) struct Rate {
     /// The number of elements.
-    pub count: u64,
+    pub(crate) count: u64,
     /// The window in milliseconds.
-    pub per_ms: i64,
+    pub(crate) per_ms: i64,
 }
 
 impl Rate {
     /// The time until which a take counts that happens now: a window after the end of its part.
     fn until_ms(self, now_ms: i64) -> i64 {
+        assert!(self.per_ms > 0, "a window has a length");
         let part_ms = (self.per_ms / PARTS).max(1);
         now_ms - now_ms.rem_euclid(part_ms) + part_ms - 1 + self.per_ms
     }
@@ -77,36 +68,13 @@ impl Rate {
 
 /// The limits of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Limit {
+pub(crate) struct Limit {
     /// The most elements that are taken within a window.
-    pub rate: Option<Rate>,
+    pub(crate) rate: Option<Rate>,
     /// The most active jobs.
-    pub active: Option<u64>,
+    pub(crate) active: Option<u64>,
     /// The most active jobs of each group.
-    pub per_group: Option<u64>,
-}
-
-/// The number of elements that may be taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room(u64);
-
-impl Room {
-    /// No limit, so takes are not counted.
-    pub const ANY: Room = Room(u64::MAX);
-    /// No element may be taken.
-    pub(super) const NONE: Room = Room(0);
-
-    /// Whether no element may be taken.
-    #[inline]
-    pub(super) fn is_none(self) -> bool {
-        self.0 == 0
-    }
-
-    /// `count`, or less if there is less room.
-    #[inline]
-    pub fn fit(self, count: usize) -> usize {
-        self.0.min(count as u64) as usize
-    }
+    pub(crate) per_group: Option<u64>,
 }
 
 impl Limit {
@@ -114,7 +82,7 @@ impl Limit {
     ///
     /// # Errors
     /// If there are other words, or there is no limit among them.
-    pub fn parse(args: &[&[u8]]) -> Result<Limit, CommandError> {
+    pub(crate) fn parse(args: &[&[u8]]) -> Result<Limit, CommandError> {
         let (mut limit, mut rest) = (Limit::default(), args);
         loop {
             rest = match *rest {
@@ -142,7 +110,7 @@ impl Limit {
     }
 
     /// Names and numbers, as they are stored and shown.
-    pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let rows = [
             ("rate", self.rate.map(|rate| rate.count)),
             ("per_ms", self.rate.map(|rate| rate.per_ms.cast_unsigned())),
@@ -156,7 +124,7 @@ impl Limit {
     ///
     /// # Errors
     /// If its key holds something else.
-    pub fn of(store: &Store, queue: &[u8]) -> Result<Option<Limit>, CommandError> {
+    pub(crate) fn of(store: &Store, queue: &[u8]) -> Result<Option<Limit>, CommandError> {
         if !has_limit(store, queue) {
             return Ok(None);
         }
@@ -182,7 +150,7 @@ impl Limit {
     ///
     /// # Errors
     /// If `queue` or a key beside it holds something else.
-    pub fn set(store: &mut Store, queue: &[u8], limit: Option<Limit>) -> Result<(), CommandError> {
+    pub(crate) fn set(store: &mut Store, queue: &[u8], limit: Option<Limit>) -> Result<(), CommandError> {
         let keys = Keys::of(store, queue)?;
         store.peek_as::<List>(queue)?;
         peek_into::<Hash>(store, &keys.limit, &mut Vec::new()).map_err(|_| wrong_type(&keys.limit))?;
@@ -257,6 +225,7 @@ impl Keys {
                 _ => {}
             }
         }
+        assert!(shifted.is_sorted_by_key(|(_, until_ms)| until_ms), "takes stay in their order");
         store.delete(&self.rate);
         for (span, until_ms) in shifted {
             self.put(store, span.text().as_bytes(), until_ms)?;
@@ -376,76 +345,41 @@ impl Span {
     }
 }
 
-/// The prefix of the names of keys beside `queue`. They are on its shard, because their hash tag is the part
-/// that determines the queue's shard.
-///
-/// ```text
-/// mail        {mail}
-/// {eu}mail    {eu}:{eu}mail      if a hash tag or a rule of `colocate` decides
-/// ```
-///
-/// # Errors
-/// If no key can be named beside the queue.
-pub fn beside(store: &Store, queue: &[u8]) -> Result<Vec<u8>, CommandError> {
-    beside_in(store.tx.hold.shards().placement(), queue)
-}
-
-/// The prefix under this placement of keys.
-pub(in crate::store) fn beside_in(placement: &Placement, queue: &[u8]) -> Result<Vec<u8>, CommandError> {
-    let part = placement.placing_part(queue);
-    if part.is_empty() || part.contains(&b'}') {
-        return Err(BAD_NAME);
-    }
-    let mut begin = Vec::with_capacity(part.len() + queue.len() + BESIDE_BYTES);
-    begin.push(b'{');
-    begin.extend_from_slice(part);
-    begin.push(b'}');
-    if part.len() < queue.len() {
-        begin.push(b':');
-        begin.extend_from_slice(queue);
-    }
-    Ok(begin)
-}
-
 /// Whether there is the key of a limit beside the list at `queue`. Quick if the shard has none.
 #[inline]
-pub fn has_limit(store: &Store, queue: &[u8]) -> bool {
-    store.db(store.entered_shard(queue)).queues().is_limited(queue)
+pub(crate) fn has_limit(store: &Store, queue: &[u8]) -> bool {
+    let (shard, _) = store.locate(queue);
+    store.db(shard).queues().is_limited(queue)
 }
+
+/// What commands that take from a queue ask of its limit.
+pub const RATES: Rates = Rates { room, took };
 
 /// How many elements the rate limit allows to take from the list at `queue`.
 ///
 /// # Errors
 /// If the limit or its takes cannot be read.
-pub(super) fn room(store: &Store, queue: &[u8]) -> Result<Room, CommandError> {
-    if !has_limit(store, queue) || store.tx.keeps_due {
-        return Ok(Room::ANY);
-    }
+fn room(store: &Store, queue: &[u8]) -> Result<Room, CommandError> {
     let Some(rate) = Limit::of(store, queue)?.and_then(|limit| limit.rate) else { return Ok(Room::ANY) };
     let Ok(keys) = Keys::of(store, queue) else { return Ok(Room::ANY) };
     let takes = store.peek_as::<ZSet>(&keys.rate).map_err(|_| wrong_type(&keys.rate))?;
     let counted = keys.counted(takes, store.now())?;
-    Ok(Room(rate.count.saturating_sub(counted.count()).min(u64::MAX - 1)))
+    Ok(Room::of(rate.count.saturating_sub(counted.count())))
 }
 
-/// Counts elements that were taken from the list at `queue`, which had this `room`. Only [`Gate`](super::taking::Gate)
-/// calls it.
+/// Counts elements that were taken from the list at `queue`.
 ///
 /// # Errors
 /// If [`room`] would return one.
-#[inline]
-pub(super) fn took(store: &mut Store, queue: &[u8], room: Room, count: usize) -> Result<(), CommandError> {
-    if room == Room::ANY || count == 0 { Ok(()) } else { count_takes(store, queue, count as u64) }
-}
-
-#[cold]
-fn count_takes(store: &mut Store, queue: &[u8], count: u64) -> Result<(), CommandError> {
+fn took(store: &mut Store, queue: &[u8], count: u64) -> Result<(), CommandError> {
     let Some(rate) = Limit::of(store, queue)?.and_then(|limit| limit.rate) else { return Ok(()) };
     let Ok(keys) = Keys::of(store, queue) else { return Ok(()) };
     keys.follow_clock(store, rate)?;
     keys.forget_old(store)?;
-    let (until_ms, key) = (rate.until_ms(store.now()), &*keys.rate);
+    let key = &*keys.rate;
     let last = keys.counted(store.peek_as::<ZSet>(key)?, store.now())?.last;
+    // Another thread's clock may be ahead of this one's. The order of the members has to stay that of their numbers.
+    let until_ms = rate.until_ms(store.now()).max(last.map_or(0, |(_, last_ms)| last_ms));
     let first = last.map_or(1, |(span, _)| span.last + 1);
     let mut span = Span { first, last: first + count - 1 };
     if let Some((same, _)) = last.filter(|(_, last_ms)| *last_ms == until_ms) {
@@ -458,6 +392,7 @@ fn count_takes(store: &mut Store, queue: &[u8], count: u64) -> Result<(), Comman
         });
         span.first = same.first;
     }
+    assert!(span.first <= span.last, "takes are numbered upward");
     keys.put(store, span.text().as_bytes(), until_ms)?;
     keys.tell_when_open(store, queue, rate)?;
     Ok(())
@@ -468,7 +403,7 @@ fn count_takes(store: &mut Store, queue: &[u8], count: u64) -> Result<(), Comman
 ///
 /// # Errors
 /// If the limit or its takes cannot be read.
-pub fn open(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, CommandError> {
+pub(crate) fn open(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, CommandError> {
     let Some(limit) = Limit::of(store, queue)? else { return Ok(None) };
     let (Ok(keys), Some(rate)) = (Keys::of(store, queue), limit.rate) else {
         got_room(store, queue);

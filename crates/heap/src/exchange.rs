@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
 use crate::free::Free;
-use crate::letterbox::Letterbox;
+use crate::mailbox::Mailbox;
 use crate::region::NOBODY;
 
 /// Largest number of heaps (number 0 is unused). Threads beyond that have no heap.
@@ -16,20 +16,19 @@ pub(crate) const HEAPS_MAX: usize = 128;
 /// Blocks for one heap that are posted together.
 const BATCH: u32 = 32;
 
-static LETTERBOXES: [Letterbox; HEAPS_MAX] =
-    [const { Letterbox(AtomicPtr::new(ptr::null_mut())) }; HEAPS_MAX];
-/// Letterboxes for large blocks.
-static LARGE: [Letterbox; HEAPS_MAX] = [const { Letterbox(AtomicPtr::new(ptr::null_mut())) }; HEAPS_MAX];
+static MAILBOXES: [Mailbox; HEAPS_MAX] = [const { Mailbox(AtomicPtr::new(ptr::null_mut())) }; HEAPS_MAX];
+/// Mailboxes for large blocks.
+static LARGE: [Mailbox; HEAPS_MAX] = [const { Mailbox(AtomicPtr::new(ptr::null_mut())) }; HEAPS_MAX];
 
 /// Whether small blocks are waiting for the heap `id`.
 #[inline]
 pub(crate) fn is_there(id: u16) -> bool {
-    LETTERBOXES[usize::from(id)].has_some()
+    MAILBOXES[usize::from(id)].has_some()
 }
 
 /// Takes all small blocks that are waiting for the heap `id`, as a linked list.
 pub(crate) fn take(id: u16) -> *mut Free {
-    LETTERBOXES[usize::from(id)].take()
+    MAILBOXES[usize::from(id)].take()
 }
 
 /// Posts a linked list of blocks, from `first` to `last`, to the heap `id`.
@@ -38,7 +37,7 @@ pub(crate) fn take(id: u16) -> *mut Free {
 /// They are small blocks that this heap owns, or owned until another heap inherited them, and are no longer in use.
 pub(crate) unsafe fn post(id: u16, first: *mut Free, last: *mut Free) {
     // SAFETY: the caller guarantees it.
-    unsafe { LETTERBOXES[usize::from(id)].post(first, last) };
+    unsafe { MAILBOXES[usize::from(id)].post(first, last) };
 }
 
 /// Whether large blocks are waiting for the heap `id`.
@@ -62,7 +61,7 @@ pub(crate) unsafe fn post_large(id: u16, block: *mut Free) {
 }
 
 /// Linked blocks for one other heap.
-struct Letter {
+struct Batch {
     first: *mut Free,
     last: *mut Free,
     count: u32,
@@ -70,15 +69,15 @@ struct Letter {
 
 /// Blocks of other heaps that a thread has freed but not posted yet.
 pub(crate) struct Outbox {
-    letters: [Letter; HEAPS_MAX],
+    batches: [Batch; HEAPS_MAX],
     /// Bitmap of the heaps with blocks to be posted.
     addressees: u128,
 }
 
 impl Outbox {
     pub(crate) fn new() -> Self {
-        let letter = |_| Letter { first: ptr::null_mut(), last: ptr::null_mut(), count: 0 };
-        Outbox { letters: array::from_fn(letter), addressees: 0 }
+        let batch = |_| Batch { first: ptr::null_mut(), last: ptr::null_mut(), count: 0 };
+        Outbox { batches: array::from_fn(batch), addressees: 0 }
     }
 
     /// Adds a block of the heap `owner`.
@@ -86,16 +85,16 @@ impl Outbox {
     /// # Safety
     /// The block is no longer in use.
     pub(crate) unsafe fn add(&mut self, owner: u16, block: *mut Free) {
-        let letter = &mut self.letters[usize::from(owner)];
-        if letter.count == 0 {
-            letter.last = block;
+        let batch = &mut self.batches[usize::from(owner)];
+        if batch.count == 0 {
+            batch.last = block;
             self.addressees |= 1 << owner;
         }
         // SAFETY: the caller guarantees it.
-        unsafe { (*block).next = letter.first };
-        letter.first = block;
-        letter.count += 1;
-        if letter.count == BATCH {
+        unsafe { (*block).next = batch.first };
+        batch.first = block;
+        batch.count += 1;
+        if batch.count == BATCH {
             self.post_to(owner);
         }
     }
@@ -114,12 +113,12 @@ impl Outbox {
     }
 
     fn post_to(&mut self, owner: u16) {
-        let letter = &mut self.letters[usize::from(owner)];
-        assert!(owner != NOBODY && letter.count > 0, "blocks are posted to the heap that owns them");
+        let batch = &mut self.batches[usize::from(owner)];
+        assert!(owner != NOBODY && batch.count > 0, "blocks are posted to the heap that owns them");
         // SAFETY: the blocks were added for this heap, which owns them, and nothing else uses them.
-        unsafe { post(owner, letter.first, letter.last) };
-        letter.count = 0;
-        letter.first = ptr::null_mut();
+        unsafe { post(owner, batch.first, batch.last) };
+        batch.count = 0;
+        batch.first = ptr::null_mut();
         self.addressees &= !(1 << owner);
     }
 }

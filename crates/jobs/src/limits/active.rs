@@ -3,8 +3,9 @@
 //! limit allows, whatever ends a lease and wherever the queue has moved by then.
 
 use ds::zset::ZSet;
-use engine::{CommandError, Limit, Store, got_room, has_limit, is_closed};
+use engine::{CommandError, Store, got_room, is_closed};
 
+use super::{Limit, has_limit};
 use crate::job::Jobs;
 use crate::record::{Record, State};
 

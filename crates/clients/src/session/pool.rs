@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   a thread whose clients push        a thread whose clients wait
-//!       stock ──▶ node, parcel ──────────▶ inbox ──▶ stock, which fills
+//!       pool ──▶ node, parcel ──────────▶ inbox ──▶ pool, which fills
 //!         ▲                                            │
-//!         └───────────────── spares ◀──────────────────┘ half of it, when it is full
+//!         └───────────────── shared ◀──────────────────┘ half of it, when it is full
 //! ```
 //!
 //! A thread keeps received parts for the messages that it will send. Where jobs flow one way, the surplus at one end
-//! returns to the other through [`Spares`], which all threads share, as nodes with a parcel in each. Everything has a
+//! returns to the other through [`SharedPool`], which all threads share, as nodes with a parcel in each. Everything has a
 //! limit: memory beyond it is freed, and parts that run out are allocated.
 
 use engine::{Parcel, Parcels};
-use proactor::{Envelope, Spares};
+use proactor::{MessageNode, SharedPool};
 
 /// The limit of nodes that a thread keeps.
 const NODES_MAX: usize = 64;
@@ -29,28 +29,28 @@ pub trait Emptied: Send {
 }
 
 /// The nodes that a thread keeps for messages.
-pub struct Stock<M>(Vec<Box<Envelope<M>>>);
+pub struct MessagePool<M>(Vec<Box<MessageNode<M>>>);
 
-impl<M> Default for Stock<M> {
+impl<M> Default for MessagePool<M> {
     fn default() -> Self {
-        Stock(Vec::new())
+        MessagePool(Vec::new())
     }
 }
 
-impl<M: Emptied> Stock<M> {
+impl<M: Emptied> MessagePool<M> {
     /// A node with this message.
-    pub fn wrap(&mut self, message: M) -> Box<Envelope<M>> {
+    pub fn wrap(&mut self, message: M) -> Box<MessageNode<M>> {
         match self.0.pop() {
             Some(mut node) => {
                 node.value = message;
                 node
             }
-            None => Envelope::new(message),
+            None => MessageNode::new(message),
         }
     }
 
     /// Takes the message out of a node that has arrived.
-    pub fn unwrap(&mut self, mut node: Box<Envelope<M>>) -> M {
+    pub fn unwrap(&mut self, mut node: Box<MessageNode<M>>) -> M {
         let message = std::mem::replace(&mut node.value, M::emptied(None));
         if self.0.len() < NODES_MAX {
             self.0.push(node);
@@ -60,29 +60,29 @@ impl<M: Emptied> Stock<M> {
 
     /// Gives half of a surplus to other threads, and takes parts that run short. Called once per turn.
     #[inline]
-    pub fn balance(&mut self, parcels: &mut Parcels, spares: &Spares<M>) {
+    pub fn balance(&mut self, parcels: &mut Parcels, shared: &SharedPool<M>) {
         if self.0.len() == NODES_MAX || parcels.are_many() {
-            self.give(parcels, spares);
-        } else if (self.0.len() < NODES_LOW || parcels.was_short()) && !spares.is_empty() {
-            self.take(parcels, spares);
+            self.give(parcels, shared);
+        } else if (self.0.len() < NODES_LOW || parcels.was_short()) && !shared.is_empty() {
+            self.take(parcels, shared);
         }
     }
 
-    fn give(&mut self, parcels: &mut Parcels, spares: &Spares<M>) {
+    fn give(&mut self, parcels: &mut Parcels, shared: &SharedPool<M>) {
         for _ in 0..NODES_MAX / 2 {
             let Some(mut node) = self.0.pop() else { return };
             if let Some(parcel) = parcels.pop_surplus() {
                 node.value = M::emptied(Some(parcel));
             }
-            spares.give(node);
+            shared.give(node);
         }
     }
 
-    fn take(&mut self, parcels: &mut Parcels, spares: &Spares<M>) {
-        for mut node in spares.take_all() {
+    fn take(&mut self, parcels: &mut Parcels, shared: &SharedPool<M>) {
+        for mut node in shared.take_all() {
             if self.0.len() == NODES_MAX {
                 // These are for another thread.
-                spares.give(node);
+                shared.give(node);
                 continue;
             }
             if let Some(parcel) = std::mem::replace(&mut node.value, M::emptied(None)).into_spare_parcel() {
@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn what_flows_one_way_comes_back() {
-        let spares = Spares::<Message>::new(2 * NODES_MAX);
-        let (mut sender, mut receiver) = (Stock::default(), Stock::default());
+        let shared = SharedPool::<Message>::new(2 * NODES_MAX);
+        let (mut sender, mut receiver) = (MessagePool::default(), MessagePool::default());
         let [mut taken, mut delivered] = [(); 2].map(|()| Parcels::default());
         let (mut nodes, mut boxes) = (HashSet::new(), HashSet::new());
         for _ in 0..10_000 {
@@ -124,8 +124,8 @@ mod tests {
             nodes.insert((&raw const *node).addr());
             let parcel = receiver.unwrap(node).expect("it is sent");
             delivered.put_back(parcel);
-            receiver.balance(&mut delivered, &spares);
-            sender.balance(&mut taken, &spares);
+            receiver.balance(&mut delivered, &shared);
+            sender.balance(&mut taken, &shared);
         }
         assert!(
             nodes.len() <= 2 * NODES_MAX && boxes.len() <= 2 * NODES_MAX,
@@ -137,13 +137,13 @@ mod tests {
 
     #[test]
     fn a_thread_keeps_no_more_than_it_may() {
-        let spares = Spares::<Message>::new(8);
-        let (mut stock, mut parcels) = (Stock::default(), Parcels::default());
+        let shared = SharedPool::<Message>::new(8);
+        let (mut pool, mut parcels) = (MessagePool::default(), Parcels::default());
         for _ in 0..10 * NODES_MAX {
-            assert!(stock.unwrap(Envelope::new(None)).is_none());
-            stock.balance(&mut parcels, &spares);
+            assert!(pool.unwrap(MessageNode::new(None)).is_none());
+            pool.balance(&mut parcels, &shared);
         }
-        assert!(stock.0.len() <= NODES_MAX);
-        assert_eq!(spares.take_all().count(), 8);
+        assert!(pool.0.len() <= NODES_MAX);
+        assert_eq!(shared.take_all().count(), 8);
     }
 }

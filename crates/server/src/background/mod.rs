@@ -68,8 +68,7 @@ impl Thread {
                 break;
             }
         }
-        let net = &mut self.host.net;
-        self.host.background.free_backlog(net.driver.clock(), net.now_ms, net.stats);
+        self.host.background.free_backlog(&mut self.host.net);
         self.host.net.shuffle(self.host.shared);
         self.save_slice();
         let (now_ms, is_first) = (self.host.net.now_ms, self.host.net.id == 0);

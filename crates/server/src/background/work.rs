@@ -75,13 +75,14 @@ impl Background {
         self.garbage.free_slice(|| snapshot.slice(), stats)
     }
 
-    /// Frees for a few times as long as the commands of this turn, which began at `began_ms`, took, if too much waits to
-    /// be freed. A client that creates large values and deletes them at once must not fill the memory, and freeing what
-    /// one command deletes must delay others little.
-    pub(crate) fn free_backlog(&mut self, clock: &Clock, began_ms: u64, stats: &ThreadStats) {
+    /// Frees for a few times as long as the commands of this turn took, if too much waits to be freed. A client that
+    /// creates large values and deletes them at once must not fill the memory, and freeing what one command deletes must
+    /// delay others little.
+    pub(crate) fn free_backlog(&mut self, net: &mut Network) {
         if !self.garbage.is_behind() {
             return;
         }
+        let (clock, began_ms, stats) = (net.driver.clock(), net.now_ms, net.stats);
         let now_ms = clock.monotonic_ms();
         let until_ms = now_ms + FREEING_SHARE_MAX * now_ms.saturating_sub(began_ms);
         while self.garbage.is_behind() && clock.monotonic_ms() < until_ms && self.free_slice(stats) {}

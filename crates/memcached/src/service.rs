@@ -323,7 +323,11 @@ mod tests {
                 limits: &|| StatsSettings { asks_password: true, ..StatsSettings::default() },
             };
             let mut entries = Verb::ALL.iter().filter_map(|verb| service_entry(*verb));
-            match entries.find(|entry| entry.name == call.command.entry.name).expect("it is about the server").run {
+            match entries
+                .find(|entry| entry.name == call.command.entry.name)
+                .expect("it is about the server")
+                .run
+            {
                 Run::Function(function) => function(&mut call.on(&mut service)),
                 Run::Container => unreachable!("there is none"),
             }

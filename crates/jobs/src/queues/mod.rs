@@ -63,10 +63,13 @@ pub struct QueueWork<'h> {
     /// The name and the library of a client.
     pub label: &'h dyn Fn(u64) -> Label,
     /// Whether the client, which runs this call of a command, may also read and change these keys.
-    pub may_change: &'h dyn Fn(&Command, &[&[u8]], Keys<'_>) -> bool,
+    pub may_change: &'h MayChange<'h>,
     /// Reads the monotonic clock, in nanoseconds.
     pub now_ns: &'h mut dyn FnMut() -> u64,
 }
+
+/// Whether a client, which runs this call of a command, may also read and change these keys.
+pub type MayChange<'h> = dyn Fn(&Command, &[&[u8]], Keys<'_>) -> bool + 'h;
 
 impl QueueWork<'_> {
     /// The progress of the client's command, if it is to run again.

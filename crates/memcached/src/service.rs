@@ -287,7 +287,7 @@ fn line_unless_noreply(ctx: &mut Ctx, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use engine::{Client, CommandError, Host, Local, OwnCall, function_of};
+    use engine::{Client, CommandError, Host, Local, OwnCall};
     use resp::{Output, Proto};
 
     use super::*;
@@ -322,9 +322,15 @@ mod tests {
                 },
                 limits: &|| StatsSettings { asks_password: true, ..StatsSettings::default() },
             };
-            let mut entries = Verb::ALL.iter().filter_map(|verb| service_entry(*verb)).copied();
-            let entry = entries.find(|entry| entry.name == call.command.entry.name);
-            function_of(entry.as_slice(), call.command)(&mut call.on(&mut service))
+            let mut entries = Verb::ALL.iter().filter_map(|verb| service_entry(*verb));
+            match entries
+                .find(|entry| entry.name == call.command.entry.name)
+                .expect("it is about the server")
+                .run
+            {
+                Run::Function(function) => function(&mut call.on(&mut service)),
+                Run::Container => unreachable!("there is none"),
+            }
         }
     }
 

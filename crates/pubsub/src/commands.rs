@@ -53,7 +53,7 @@ const SSUBSCRIBE: Entry = Entry {
 fn subscribe(ctx: &mut Ctx, scope: Scope) -> CommandResult {
     let subscriber = subscriber(ctx);
     for &channel in &ctx.args[1..] {
-        if ctx.host.subscriptions.add_channel(scope, channel) {
+        if ctx.host.own().add_channel(scope, channel) {
             ctx.host.directory.add_channel(scope, channel, subscriber);
             let id = ctx.store.tx.hold.shards().placement().channel(channel);
             ctx.store.tx.hold.shard_mut(id).subscribers.add(scope, channel, subscriber);
@@ -97,7 +97,7 @@ fn unsubscribe(ctx: &mut Ctx, scope: Scope) -> CommandResult {
         confirm(ctx, scope, "unsubscribe", Some(channel));
     }
     if ctx.args.len() == 1 {
-        let channels = ctx.host.subscriptions.channels(scope).clone();
+        let channels = ctx.host.own().channels(scope).clone();
         for channel in &channels {
             leave_channel(ctx, scope, channel);
             confirm(ctx, scope, "unsubscribe", Some(channel));
@@ -130,7 +130,7 @@ fn psubscribe(ctx: &mut Ctx) -> CommandResult {
     let subscriber = subscriber(ctx);
     for &pattern in &ctx.args[1..] {
         let shared: Arc<[u8]> = pattern.into();
-        if ctx.host.subscriptions.add_pattern(&shared) {
+        if ctx.host.own().add_pattern(&shared) {
             ctx.host.directory.add_pattern(&shared, subscriber);
         }
         confirm(ctx, Scope::Global, "psubscribe", Some(pattern));
@@ -160,7 +160,7 @@ fn punsubscribe(ctx: &mut Ctx) -> CommandResult {
         confirm(ctx, Scope::Global, "punsubscribe", Some(pattern));
     }
     if ctx.args.len() == 1 {
-        let patterns = ctx.host.subscriptions.patterns().clone();
+        let patterns = ctx.host.own().patterns().clone();
         for pattern in &patterns {
             leave_pattern(ctx, pattern);
             confirm(ctx, Scope::Global, "punsubscribe", Some(pattern));
@@ -178,7 +178,7 @@ fn subscriber(ctx: &Ctx) -> Subscriber {
 
 /// Confirms a change to the subscriptions, with the number of those that remain.
 fn confirm(ctx: &mut Ctx, scope: Scope, what: &str, name: Option<&[u8]>) {
-    let count = ctx.host.subscriptions.count(scope);
+    let count = ctx.host.own().count(scope);
     let prefix = if scope == Scope::Shard { "s" } else { "" };
     ctx.reply.push(3);
     ctx.reply.bulk([prefix, what].concat().as_bytes());
@@ -191,7 +191,7 @@ fn confirm(ctx: &mut Ctx, scope: Scope, what: &str, name: Option<&[u8]>) {
 
 fn leave_channel(ctx: &mut Ctx, scope: Scope, channel: &[u8]) {
     let subscriber = subscriber(ctx);
-    if ctx.host.subscriptions.remove_channel(scope, channel) {
+    if ctx.host.own().remove_channel(scope, channel) {
         ctx.host.directory.remove_channel(scope, channel, subscriber);
         let id = ctx.store.tx.hold.shards().placement().channel(channel);
         ctx.store.tx.hold.shard_mut(id).subscribers.remove(scope, channel, subscriber);
@@ -200,16 +200,16 @@ fn leave_channel(ctx: &mut Ctx, scope: Scope, channel: &[u8]) {
 
 fn leave_pattern(ctx: &mut Ctx, pattern: &[u8]) {
     let subscriber = subscriber(ctx);
-    if ctx.host.subscriptions.remove_pattern(pattern) {
+    if ctx.host.own().remove_pattern(pattern) {
         ctx.host.directory.remove_pattern(pattern, subscriber);
     }
 }
 
 /// Ends all subscriptions of the client without a reply. The shards of its channels must be entered.
 pub fn leave_all(ctx: &mut Ctx) {
-    let patterns = ctx.host.subscriptions.patterns().clone();
+    let patterns = ctx.host.own().patterns().clone();
     for scope in [Scope::Global, Scope::Shard] {
-        for channel in ctx.host.subscriptions.channels(scope).clone() {
+        for channel in ctx.host.own().channels(scope).clone() {
             leave_channel(ctx, scope, &channel);
         }
     }

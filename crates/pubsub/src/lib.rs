@@ -46,12 +46,19 @@ pub use crate::unread::UnreadNews;
 /// What the commands of this crate work with.
 #[derive(Debug)]
 pub struct Subscribing<'h> {
-    /// The subscriptions of the client whose command runs.
-    pub subscriptions: &'h mut Subscriptions,
+    /// The subscriptions of the client whose command runs. A command that travels, such as PUBLISH, has none.
+    pub subscriptions: Option<&'h mut Subscriptions>,
     /// The subscribers that all threads know.
     pub directory: &'h Directory,
     /// Whether published messages are sent to replicas.
     pub tells_replicas: bool,
+}
+
+impl Subscribing<'_> {
+    /// The subscriptions of the client.
+    fn own(&mut self) -> &mut Subscriptions {
+        self.subscriptions.as_deref_mut().expect("commands that subscribe stay on their client's thread")
+    }
 }
 
 /// A call of a command of this crate.

@@ -18,7 +18,7 @@ impl Host for Thread {
             call.reply.simple("delivered");
         }
         let Thread { subscriptions, directory } = self;
-        let mut host = Subscribing { subscriptions, directory, tells_replicas: false };
+        let mut host = Subscribing { subscriptions: Some(subscriptions), directory, tells_replicas: false };
         function_of(ENTRIES, call.command)(&mut call.on(&mut host))
     }
 }

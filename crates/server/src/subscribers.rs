@@ -114,7 +114,7 @@ pub(crate) fn deliver_before_reply(host: &mut ThreadHost, call: &mut OwnCall<'_,
 pub(crate) fn subscribing(host: &mut ThreadHost) -> Subscribing<'_> {
     let shared = host.shared;
     Subscribing {
-        subscriptions: &mut host.session().subscriptions,
+        subscriptions: host.current.as_deref_mut().map(|session| &mut session.subscriptions),
         directory: &shared.directory,
         tells_replicas: shared.journal.is_streaming(),
     }

@@ -57,8 +57,9 @@ pub type MayChange<'h> = dyn Fn(&Command, &[&[u8]], Keys<'_>) -> bool + 'h;
 
 /// What a command of this crate works with.
 pub struct QueueWork<'h> {
-    /// The progress of the client's command, if it is to run again.
-    pub progress: &'h mut Option<Box<Progress>>,
+    /// The place for the progress of the client's command, which has one if it is to run again. A command that
+    /// travels has no such place.
+    pub progress: Option<&'h mut Option<Box<Progress>>>,
     /// Set by a command that returns without a reply: it has to run again after other clients were served, and
     /// enters these shards in addition to those of its keys.
     pub goes_on_with: Option<Vec<ShardId>>,
@@ -68,6 +69,16 @@ pub struct QueueWork<'h> {
     pub may_change: &'h MayChange<'h>,
     /// Reads the monotonic clock, in nanoseconds.
     pub now_ns: &'h mut dyn FnMut() -> u64,
+}
+
+/// Whether a client, which runs this call of a command, may also read and change these keys.
+pub type MayChange<'h> = dyn Fn(&Command, &[&[u8]], Keys<'_>) -> bool + 'h;
+
+impl QueueWork<'_> {
+    /// The progress of the client's command, if it is to run again.
+    fn progress(&mut self) -> &mut Option<Box<Progress>> {
+        self.progress.as_deref_mut().expect("commands that run in slices stay on their client's thread")
+    }
 }
 
 /// A client's own name and library, as it set them.

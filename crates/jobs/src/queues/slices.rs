@@ -115,7 +115,7 @@ pub(crate) fn run(
     reply: impl FnOnce(&mut Ctx, &Progress) -> CommandResult,
 ) -> CommandResult {
     let may_pause = ctx.may_block();
-    let taken = if may_pause { ctx.host.progress.take() } else { None };
+    let taken = if may_pause { ctx.host.progress().take() } else { None };
     let mut progress = taken.unwrap_or_default();
     let mut slice = Slice { began_ns: (ctx.host.now_ns)(), steps: 0, may_pause };
     let worked_before_ns = progress.worked_ns;
@@ -141,7 +141,7 @@ pub(crate) fn run(
             _ if may_pause && (slice_ns >= SLICE_NS || slice.steps == SLICE_STEPS) => Vec::new(),
             _ => continue,
         };
-        *ctx.host.progress = Some(progress);
+        *ctx.host.progress() = Some(progress);
         ctx.host.goes_on_with = Some(shards);
         return Err(CommandError::again([]));
     }

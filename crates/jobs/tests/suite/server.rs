@@ -19,7 +19,7 @@ impl Host for Thread {
     fn run_own(&mut self, call: OwnCall<'_, '_>) -> CommandResult {
         let forbidden = self.forbidden.as_deref().map(str::as_bytes);
         let mut work = QueueWork {
-            progress: &mut self.progress,
+            progress: Some(&mut self.progress),
             goes_on_with: None,
             label: &|_| Label::default(),
             may_change: &|_, _, keys| forbidden.is_none_or(|forbidden| Keys::One(forbidden) != keys),

@@ -8,10 +8,10 @@ use crate::thread::ThreadHost;
 
 pub(super) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
     let shared = host.shared;
-    let session = host.session();
+    let session = host.current.as_deref().filter(|session| !session.is_unix);
     let mut node = shared.settings.is_on(CLUSTER_MODE).then(|| {
         let ports = [PORT, TLS_PORT].map(|port| shared.settings.number(port) as u32);
-        ClusterNode::at(&shared.run_id, (!session.is_unix).then_some(&*session.local), ports)
+        ClusterNode::at(&shared.run_id, session.map(|session| &*session.local), ports)
     });
     function(&mut call.on(&mut node))
 }

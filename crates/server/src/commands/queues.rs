@@ -1,5 +1,6 @@
 //! Runs QUEUE (`jobs/queues`): in slices, between which the thread serves other clients.
 
+use acl::Access;
 use clients::session::Retry;
 use engine::{CommandId, CommandResult, Needs, OwnCall, OwnedArgs, Task, Work};
 use jobs::queues::{Function, QueueWork};
@@ -10,13 +11,17 @@ use crate::thread::ThreadHost;
 
 pub(super) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
     let (command, args) = (call.command.id, call.args);
-    let session = host.current.as_deref_mut().expect("a command runs for a client");
-    let (shared, clock, access) = (host.shared, host.net.driver.clock(), &session.access);
+    let (shared, clock) = (host.shared, host.net.driver.clock());
+    let session = host.current.as_deref_mut();
+    let (progress, access) = session.map(|session| (&mut session.progress, &session.access)).unzip();
     let mut work = QueueWork {
-        progress: &mut session.progress,
+        progress,
         goes_on_with: None,
         label: &|client| shared.registry.label(client),
-        may_change: &|command, args, keys| access.may_change(command, args, keys),
+        may_change: &|command, args, keys| {
+            let access: &Access = access.expect("commands that find out keys stay on their client's thread");
+            access.may_change(command, args, keys)
+        },
         now_ns: &mut || clock.monotonic_ns(),
     };
     let result = function(&mut call.on(&mut work));

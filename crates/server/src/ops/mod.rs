@@ -3,7 +3,7 @@
 mod consequences;
 mod populate;
 
-use clients::session::{Part, Subject};
+use clients::session::{Part, Session, Subject};
 use config::Id;
 use engine::{CommandResult, OwnCall, Store, Tx};
 use ops::{Controls, Function, OperatorTask, Server};
@@ -30,7 +30,7 @@ pub(crate) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '
             is_checkpoint_scheduled: &shared.journal.is_scheduled,
             shutdown: &shared.shutdown,
         },
-        is_local: host.session().is_local(),
+        is_local: host.current.as_deref().is_some_and(Session::is_local),
         has_journal: shared.journal.is_on(),
         has_checkpoint: shared.journal.checkpoint_started_ms().is_some(),
         busy_error: shared.scripts.is_busy().then(|| shared.scripts.busy_error()),

@@ -10,7 +10,8 @@ use crate::reports::facts::Asked;
 use crate::thread::{ThreadHost, running};
 
 pub(crate) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
-    let (now_us, was_monitor) = (host.net.driver.clock().now_us(), host.session().monitor);
+    let now_us = host.net.driver.clock().now_us();
+    let was_monitor = host.current.as_deref().is_some_and(|session| session.monitor);
     let facts = Asked { shared: host.shared, now_us, monotonic_ms: host.net.now_ms };
     let mut observing = Observing { facts: &facts, now_us, is_monitor: was_monitor, purges: false };
     let result = function(&mut call.on(&mut observing));

@@ -50,6 +50,7 @@ const CALLS: &[&str] = &[
     "LREM list 0 none",
     "MGET $many",
     "MSET $pairs",
+    "MSETEX 20000 $pairs EX 100",
     "RPOP list5 20000",
     "RPUSH to_list2 $many",
     "RPUSHX list4 $many",
@@ -104,6 +105,7 @@ const NEED_NONE: &[(&str, &[&str])] = &[
         "they copy, convert or free a value in one piece, some 20 to 100 ns an element",
         &["append", "copy", "dump", "getrange", "restore", "restore-asking", "setrange", "substr"],
     ),
+    ("they compare or hash a value in one piece, which takes some 0.1 ns a byte", &["delex", "digest"]),
     ("what they remove is freed later, or goes by whole nodes", &["flushall", "flushdb", "ltrim", "xtrim"]),
     (
         "they pass over whole nodes",

@@ -29,6 +29,7 @@ const NO_OPTION: &str = "nonsense";
 
 /// Words of commands that exclude each other, which their declarations do not say.
 const EXCLUSIVE: &[(&str, &[&str])] = &[
+    ("increx", &["PERSIST", "ENX"]),
     ("restore", &["IDLETIME", "FREQ"]),
     ("restore-asking", &["IDLETIME", "FREQ"]),
     ("zrange", &["BYLEX", "WITHSCORES"]),

@@ -78,6 +78,9 @@ impl Workload {
                 *self.key_count.insert(1 + self.random.below(5) / 4)
             }
             (true, _) if arg.name == "id" => self.key_count.unwrap_or_else(|| 1 + self.random.below(3)),
+            (true, ArgKind::Block) if arg.args[0].kind == ArgKind::Key => {
+                self.key_count.take().unwrap_or_else(|| 1 + self.random.below(3))
+            }
             (true, ArgKind::Key) => self.key_count.take().unwrap_or_else(|| 1 + self.random.below(3)),
             (true, _) => self.field_count.take().unwrap_or_else(|| 1 + self.random.below(3)),
             (false, _) => 1,

@@ -29,6 +29,7 @@ const READS: &[&str] = &[
     "SUBSTR {}:string 0 2",
     "MGET {}:string s:string {}:list",
     "LCS {}:string s:string",
+    "DIGEST {}:string",
     "GETBIT {}:string 2",
     "BITCOUNT {}:string",
     "BITPOS {}:string 1",

@@ -38,6 +38,13 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("hgetex", "", "from 8.0"),
     ("hsetex", "", "from 8.0"),
     ("hgetdel", "", "from 8.0"),
+    ("set", "arguments", "comparisons, from 8.4"),
+    ("set", "history", "comparisons, from 8.4"),
+    ("delex", "", "from 8.4"),
+    ("digest", "", "from 8.4"),
+    ("msetex", "", "from 8.4"),
+    ("increx", "", "from 8.8"),
+    ("delifeq", "", "of Valkey 9.0"),
     ("client|no-touch", "", "new"),
     ("cluster|myshardid", "", "new"),
     ("client|setinfo", "", "new"),
@@ -194,7 +201,7 @@ fn note_arguments(command: &str, outer: &str, args: &Value, lines: &mut Vec<Stri
         let fields: BTreeMap<String, Value> =
             pairs(arg).into_iter().map(|(field, value)| (text(&field), value)).collect();
         let word = |field: &str| fields.get(field).map_or("-".to_owned(), text);
-        if matches!(word("since").as_str(), "7.4.0" | "8.2.0") {
+        if word("since").starts_with("8.") || word("since") == "7.4.0" {
             continue;
         }
         let names = format!("{outer}{}", word("name"));

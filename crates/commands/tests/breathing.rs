@@ -42,6 +42,7 @@ const CALLS: &[&str] = &[
     "LCS text text2",
     "LINSERT list BEFORE none x",
     "LMPOP 1 list2 LEFT COUNT 20000",
+    "LMOVEM list6 to_list3 LEFT RIGHT COUNT 20000 BULK",
     "LPOP list3 20000",
     "LPOS list none",
     "LPUSH to_list $many",
@@ -57,6 +58,7 @@ const CALLS: &[&str] = &[
     "SADD to_set $many",
     "SCAN 0 COUNT 20000",
     "SDIFF set set2",
+    "SDIFFCARD 2 set set2",
     "SDIFFSTORE to set set2",
     "SINTER set set3",
     "SINTERCARD 2 set set3",
@@ -70,6 +72,7 @@ const CALLS: &[&str] = &[
     "SREM set5 $many",
     "SSCAN set 0 COUNT 20000",
     "SUNION set set2",
+    "SUNIONCARD 3 set set2 set3 APPROX",
     "SUNIONSTORE to set set2",
     "TOUCH $many",
     "UNLINK $many",
@@ -114,7 +117,7 @@ const NEED_NONE: &[(&str, &[&str])] = &[
     ("their work is bounded by their own arguments, each of which costs a microsecond at most", BY_ARGUMENTS),
     ("a step of theirs is short", &["zincrby", "zlexcount", "zrank", "zrevrank", "zcount"]),
     ("a client waits for one element, or for one of few keys", &["blpop", "brpop", "bzpopmax", "bzpopmin"]),
-    ("as the command without waiting", &["blmpop", "bzmpop", "xreadgroup"]),
+    ("as the command without waiting", &["blmovem", "blmpop", "bzmpop", "xreadgroup"]),
     ("they exchange pointers, and look through those who wait", &["swapdb"]),
     ("tests use them, and nobody else", &["pfdebug", "pfselftest"]),
     ("it reads what a client has yet to acknowledge, at most COUNT of it", &["xpending", "xautoclaim"]),
@@ -197,7 +200,7 @@ fn store() -> Local {
     ] {
         run(&mut local, host, line);
     }
-    for number in 2..=5 {
+    for number in 2..=6 {
         run(&mut local, host, &format!("COPY list list{number}"));
     }
     for (from, to) in [("set", 3..=5), ("zset", 3..=7)] {

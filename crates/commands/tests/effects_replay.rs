@@ -346,7 +346,8 @@ fn run(seed: u64, always: &[&str], noted: &mut BTreeSet<String>, takes_part: imp
 }
 
 /// The families whose commands need each other to have effects.
-const FAMILIES_ALONE: [Group; 5] = [Group::Generic, Group::Geo, Group::Hash, Group::List, Group::SortedSet];
+const FAMILIES_ALONE: [Group; 6] =
+    [Group::Generic, Group::Geo, Group::Hash, Group::List, Group::Set, Group::SortedSet];
 
 #[test]
 fn effects_replay() {

@@ -64,6 +64,8 @@ const READS: &[&str] = &[
     "SINTER {}:set s:set",
     "SDIFF s:set {}:set",
     "SINTERCARD 2 s:set {}:set",
+    "SUNIONCARD 2 {}:set s:set",
+    "SDIFFCARD 2 s:set {}:set",
     "ZCARD {}:zset",
     "ZCOUNT {}:zset -inf +inf",
     "ZLEXCOUNT {}:zset - +",

@@ -136,6 +136,18 @@ fn the_effect_of_increx_is_the_value_that_it_stored() {
     }
 }
 
+#[test]
+fn new_operations_on_bits_have_their_result_as_the_effect() {
+    let mut clients = Clients::new();
+    clients.notify(&[Class::String, Class::Generic]);
+    clients.check("MSET a abc b ab", "+OK");
+    let effects: &[&str] = &["DEL d", "SET d \0\0c"];
+    clients.check_change("BITOP DIFF d a b", ":3", effects, &["set"]);
+    clients.check_change("BITOP ONE d a b", ":3", effects, &["set"]);
+    clients.check_change("BITOP XOR d a b", ":3", &["BITOP XOR d a b"], &["set"]);
+    clients.check_change("BITOP ANDOR d none other", ":0", &["DEL d"], &["del"]);
+}
+
 /// A million pairs are set in one piece, or not at all.
 #[test]
 fn very_many_keys_are_set_at_once() {

@@ -230,3 +230,19 @@ fn scanning_in_steps_shows_every_member() {
     assert!(steps > 10);
     assert_eq!(seen.len(), model.len());
 }
+
+#[test]
+fn counted_inputs_have_their_result_as_the_effect() {
+    let mut clients = Clients::new();
+    clients.notify(&[Class::ZSet, Class::Generic]);
+    for line in ["ZADD a 5 m 6 n", "ZADD b 7 m"] {
+        clients.run(0, line);
+    }
+    let effects: &[&str] = &["DEL d", "ZADD d 1 n 2 m"];
+    clients.check_change("ZUNIONSTORE d 2 a b AGGREGATE COUNT", ":2", effects, &["zunionstore"]);
+    let line = "ZINTERSTORE d 2 a b WEIGHTS 2 3 AGGREGATE COUNT";
+    clients.check_change(line, ":1", &["DEL d", "ZADD d 5 m"], &["zinterstore"]);
+    clients.check_change("ZINTERSTORE d 2 a none AGGREGATE COUNT", ":0", &["DEL d"], &["del"]);
+    let line = "ZUNIONSTORE d 2 a b AGGREGATE MAX";
+    clients.check_change(line, ":2", &[line], &["zunionstore"]);
+}

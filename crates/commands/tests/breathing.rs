@@ -85,6 +85,8 @@ const CALLS: &[&str] = &[
     "ZINTER 2 zset zset3",
     "ZINTERCARD 2 zset zset3",
     "ZINTERSTORE to 2 zset zset3",
+    "ZMOVE zset8 to_zset2 BYSCORE -inf +inf",
+    "ZMOVEMEMBER zset9 to_zset3 MEMBERS 20000 $many",
     "ZMPOP 1 zset4 MIN COUNT 20000",
     "ZPOPMAX zset5 20000",
     "ZPOPMIN zset6 20000",
@@ -117,7 +119,7 @@ const NEED_NONE: &[(&str, &[&str])] = &[
     ("their work is bounded by their own arguments, each of which costs a microsecond at most", BY_ARGUMENTS),
     ("a step of theirs is short", &["zincrby", "zlexcount", "zrank", "zrevrank", "zcount"]),
     ("a client waits for one element, or for one of few keys", &["blpop", "brpop", "bzpopmax", "bzpopmin"]),
-    ("as the command without waiting", &["blmovem", "blmpop", "bzmpop", "xreadgroup"]),
+    ("as the command without waiting", &["blmovem", "blmpop", "bzmove", "bzmpop", "xreadgroup"]),
     ("they exchange pointers, and look through those who wait", &["swapdb"]),
     ("tests use them, and nobody else", &["pfdebug", "pfselftest"]),
     ("it reads what a client has yet to acknowledge, at most COUNT of it", &["xpending", "xautoclaim"]),
@@ -203,7 +205,7 @@ fn store() -> Local {
     for number in 2..=6 {
         run(&mut local, host, &format!("COPY list list{number}"));
     }
-    for (from, to) in [("set", 3..=5), ("zset", 3..=7)] {
+    for (from, to) in [("set", 3..=5), ("zset", 3..=9)] {
         to.for_each(|number| run(&mut local, host, &format!("COPY {from} {from}{number}")));
     }
     for number in 0..MANY {

@@ -130,7 +130,7 @@ impl Workload {
             self.key_count = Some(count);
             return count.to_string().into_bytes();
         }
-        if name == "numfields" {
+        if matches!(name, "numfields" | "num-members") {
             let count = 1 + self.random.below(3);
             self.field_count = Some(count);
             return count.to_string().into_bytes();

@@ -65,6 +65,16 @@ impl Clients {
         assert_eq!(self.run(0, line).as_deref(), Some(expected), "{line}");
     }
 
+    /// Checks the reply, the effects and the events of a line.
+    #[track_caller]
+    pub(crate) fn check_change(&mut self, line: &str, reply: &str, effects: &[&str], events: &[&str]) {
+        self.effects();
+        self.events();
+        self.check(line, reply);
+        assert_eq!(self.effects(), effects, "{line}");
+        assert_eq!(self.events(), events, "{line}");
+    }
+
     /// The clients served since the last call, in order: `client: reply < the command that puts it back`.
     pub(crate) fn served(&mut self) -> Vec<String> {
         let served = |post| match post {

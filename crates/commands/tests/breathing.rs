@@ -42,6 +42,7 @@ const CALLS: &[&str] = &[
     "LCS text text2",
     "LINSERT list BEFORE none x",
     "LMPOP 1 list2 LEFT COUNT 20000",
+    "LMOVEM list6 to_list3 LEFT RIGHT COUNT 20000 BULK",
     "LPOP list3 20000",
     "LPOS list none",
     "LPUSH to_list $many",
@@ -50,12 +51,14 @@ const CALLS: &[&str] = &[
     "LREM list 0 none",
     "MGET $many",
     "MSET $pairs",
+    "MSETEX 20000 $pairs EX 100",
     "RPOP list5 20000",
     "RPUSH to_list2 $many",
     "RPUSHX list4 $many",
     "SADD to_set $many",
     "SCAN 0 COUNT 20000",
     "SDIFF set set2",
+    "SDIFFCARD 2 set set2",
     "SDIFFSTORE to set set2",
     "SINTER set set3",
     "SINTERCARD 2 set set3",
@@ -69,6 +72,7 @@ const CALLS: &[&str] = &[
     "SREM set5 $many",
     "SSCAN set 0 COUNT 20000",
     "SUNION set set2",
+    "SUNIONCARD 3 set set2 set3 APPROX",
     "SUNIONSTORE to set set2",
     "TOUCH $many",
     "UNLINK $many",
@@ -81,6 +85,8 @@ const CALLS: &[&str] = &[
     "ZINTER 2 zset zset3",
     "ZINTERCARD 2 zset zset3",
     "ZINTERSTORE to 2 zset zset3",
+    "ZMOVE zset8 to_zset2 BYSCORE -inf +inf",
+    "ZMOVEMEMBER zset9 to_zset3 MEMBERS 20000 $many",
     "ZMPOP 1 zset4 MIN COUNT 20000",
     "ZPOPMAX zset5 20000",
     "ZPOPMIN zset6 20000",
@@ -104,6 +110,7 @@ const NEED_NONE: &[(&str, &[&str])] = &[
         "they copy, convert or free a value in one piece, some 20 to 100 ns an element",
         &["append", "copy", "dump", "getrange", "restore", "restore-asking", "setrange", "substr"],
     ),
+    ("they compare or hash a value in one piece, which takes some 0.1 ns a byte", &["delex", "digest"]),
     ("what they remove is freed later, or goes by whole nodes", &["flushall", "flushdb", "ltrim", "xtrim"]),
     (
         "they pass over whole nodes",
@@ -112,7 +119,7 @@ const NEED_NONE: &[(&str, &[&str])] = &[
     ("their work is bounded by their own arguments, each of which costs a microsecond at most", BY_ARGUMENTS),
     ("a step of theirs is short", &["zincrby", "zlexcount", "zrank", "zrevrank", "zcount"]),
     ("a client waits for one element, or for one of few keys", &["blpop", "brpop", "bzpopmax", "bzpopmin"]),
-    ("as the command without waiting", &["blmpop", "bzmpop", "xreadgroup"]),
+    ("as the command without waiting", &["blmovem", "blmpop", "bzmove", "bzmpop", "xreadgroup"]),
     ("they exchange pointers, and look through those who wait", &["swapdb"]),
     ("tests use them, and nobody else", &["pfdebug", "pfselftest"]),
     ("it reads what a client has yet to acknowledge, at most COUNT of it", &["xpending", "xautoclaim"]),
@@ -195,10 +202,10 @@ fn store() -> Local {
     ] {
         run(&mut local, host, line);
     }
-    for number in 2..=5 {
+    for number in 2..=6 {
         run(&mut local, host, &format!("COPY list list{number}"));
     }
-    for (from, to) in [("set", 3..=5), ("zset", 3..=7)] {
+    for (from, to) in [("set", 3..=5), ("zset", 3..=9)] {
         to.for_each(|number| run(&mut local, host, &format!("COPY {from} {from}{number}")));
     }
     for number in 0..MANY {

@@ -29,6 +29,7 @@ const NO_OPTION: &str = "nonsense";
 
 /// Words of commands that exclude each other, which their declarations do not say.
 const EXCLUSIVE: &[(&str, &[&str])] = &[
+    ("increx", &["PERSIST", "ENX"]),
     ("restore", &["IDLETIME", "FREQ"]),
     ("restore-asking", &["IDLETIME", "FREQ"]),
     ("zrange", &["BYLEX", "WITHSCORES"]),
@@ -119,7 +120,9 @@ impl Lists {
 
     fn integer(&mut self, name: &str) -> u64 {
         match name {
-            "numkeys" | "numfields" | "numids" => *self.count.insert(1 + self.random.below(2)),
+            "numkeys" | "numfields" | "numids" | "num-members" => {
+                *self.count.insert(1 + self.random.below(2))
+            }
             "cursor" => 0,
             "db" | "destination-db" | "index1" | "index2" => self.random.below(2),
             _ => 1 + self.random.below(5),

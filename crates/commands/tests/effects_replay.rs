@@ -78,6 +78,9 @@ impl Workload {
                 *self.key_count.insert(1 + self.random.below(5) / 4)
             }
             (true, _) if arg.name == "id" => self.key_count.unwrap_or_else(|| 1 + self.random.below(3)),
+            (true, ArgKind::Block) if arg.args[0].kind == ArgKind::Key => {
+                self.key_count.take().unwrap_or_else(|| 1 + self.random.below(3))
+            }
             (true, ArgKind::Key) => self.key_count.take().unwrap_or_else(|| 1 + self.random.below(3)),
             (true, _) => self.field_count.take().unwrap_or_else(|| 1 + self.random.below(3)),
             (false, _) => 1,
@@ -127,7 +130,7 @@ impl Workload {
             self.key_count = Some(count);
             return count.to_string().into_bytes();
         }
-        if name == "numfields" {
+        if matches!(name, "numfields" | "num-members") {
             let count = 1 + self.random.below(3);
             self.field_count = Some(count);
             return count.to_string().into_bytes();
@@ -343,7 +346,8 @@ fn run(seed: u64, always: &[&str], noted: &mut BTreeSet<String>, takes_part: imp
 }
 
 /// The families whose commands need each other to have effects.
-const FAMILIES_ALONE: [Group; 5] = [Group::Generic, Group::Geo, Group::Hash, Group::List, Group::SortedSet];
+const FAMILIES_ALONE: [Group; 6] =
+    [Group::Generic, Group::Geo, Group::Hash, Group::List, Group::Set, Group::SortedSet];
 
 #[test]
 fn effects_replay() {

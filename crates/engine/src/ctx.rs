@@ -12,7 +12,7 @@ use crate::entry;
 use crate::error::{CommandError, CommandResult};
 use crate::store::Store;
 use crate::table::{Command, CommandId};
-use crate::task::{BlockOn, Blocked, Restore, Task, Ticket, Wait};
+use crate::task::{BlockOn, Blocked, Restore, Task, Ticket, Wait, When};
 
 /// The function of a command that needs nothing from its thread. All data commands have such a function.
 pub type CommandFn = fn(&mut Ctx) -> CommandResult;
@@ -88,6 +88,9 @@ impl Ctx<'_, '_> {
             let shard = self.store.tx.hold.shard_mut(id);
             let queues = shard.dbs[db as usize].queues_mut();
             let number = shard.waiters.add(db, key, waiter.clone(), || queues.awaited(hash, key));
+            if matches!(on.when, When::Suffices(_)) {
+                shard.waiters.heed_growth();
+            }
             let shard = id;
             tickets.push(Ticket { shard, number, arg });
         }

@@ -63,7 +63,7 @@ pub use store::Store;
 pub use store::exchange::{content, has_stream, ready_after, replace_dbs};
 pub use store::lookup::{note_beside, note_place, peek_into, upsert_in_place};
 pub use store::queues::observer::{note_added, note_pushed, note_put_back};
-pub use store::queues::taking::{Gate, Removed, Taking, is_closed, take_from};
+pub use store::queues::taking::{Gate, Removed, Taking, is_closed, room, take_from};
 pub use store::queues::{
     are_any_promoted, beside, is_paused, know_jobs, note_deep_list, note_promoted, pause,
 };
@@ -72,7 +72,7 @@ pub use table::{Command, CommandId, Table, subcommand_error};
 pub use take_or_wait::{TakeOrWait, Took};
 pub use task::{
     BlockOn, Blocked, Client, Finds, Forget, IdleWaits, IsServed, JobsDue, JobsNews, Medium, Outcome, Parcel,
-    Parcels, Post, Published, Receiver, Restore, SOON_MS, Serve, Task, Ticket, Wait, When, Work,
+    Parcels, Post, Published, Receiver, Restore, SOON_MS, Serve, Suffices, Task, Ticket, Wait, When, Work,
 };
 pub use tx::{Due, Located, Tx};
 

@@ -257,14 +257,19 @@ impl<'t> Tx<'t> {
             let store = Store::new(self, waiter.wait.client);
             let value = store.peek(key).map(|record| record.value());
             let is_served = match (waiter.wait.when, value) {
-                (When::Holds(Kind::List) | When::Finds(_), _) if is_closed(&store, key) => return,
+                (When::Holds(Kind::List) | When::Suffices(_) | When::Finds(_), _)
+                    if is_closed(&store, key) =>
+                {
+                    return;
+                }
                 (When::Holds(_), Some(_)) if is_paused(&store, key) => return,
                 (When::Is(_), Some(_)) if is_paused(&store, key) && waiter.heeds_loss => false,
                 (When::Holds(kind), Some(value)) => value.kind() == kind,
                 // Without a value, later waiters get nothing either, unless they wait for its loss or for
                 // something beside it.
-                (When::Holds(_), None) if !ready.was_lost && !ready.has_more => return,
-                (When::Holds(_), None) => false,
+                (When::Suffices(enough), Some(_)) => enough(&store, &waiter.wait.args.slices(), key),
+                (When::Holds(_) | When::Suffices(_), None) if !ready.was_lost && !ready.has_more => return,
+                (When::Holds(_) | When::Suffices(_), None) => false,
                 (When::Finds(finds), _) if !is_passed && finds(&store, key) => true,
                 // Later searches will find nothing either; only a waiter for the value alone can be served.
                 (When::Finds(_), None) if !ready.was_lost => return,

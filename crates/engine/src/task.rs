@@ -178,11 +178,16 @@ pub type IsServed = fn(Option<ValueRef<'_>>, args: &[&[u8]], key: &[u8]) -> bool
 /// Whether there is something for a waiter of `key`.
 pub type Finds = fn(&Store, key: &[u8]) -> bool;
 
+/// Whether a waiter with these arguments gets enough from the list at the key.
+pub type Suffices = fn(&Store, args: &[&[u8]], key: &[u8]) -> bool;
+
 /// The condition under which a waiter is served.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
     /// The key holds a value of this type.
     Holds(Kind),
+    /// The list at the key has enough: it is looked at again whenever it grows.
+    Suffices(Suffices),
     /// This function returns true.
     Is(IsServed),
     /// This function finds something in the store, at the key or beside it.

@@ -282,6 +282,8 @@ pub trait Type: Sized {
     type Ref<'a>: Copy;
     /// A value of this type, for changing it.
     type Mut<'a>;
+    /// Whether clients may wait until a value has several elements. Only those of lists do.
+    const IS_AWAITED_TO_GROW: bool = false;
     /// The value as this type; `None` if it has another. A compressed hash must be expanded first.
     fn of(value: ValueRef<'_>) -> Option<Self::Ref<'_>>;
     /// Prepares a value for [`of`](Self::of): [expands](ValueRef::expanded) a compressed hash, if this type
@@ -333,6 +335,7 @@ macro_rules! boxed_type {
                 if let Value::$name(inner) = record.into_value() { Some(inner) } else { None }
             }
             $(
+                const IS_AWAITED_TO_GROW: bool = true;
                 #[inline]
                 fn at<'a>(value: Self::Mut<'a>, steady_ms: UnixMs) -> Self::Mut<'a> {
                     value.$set_time(steady_ms as u64);

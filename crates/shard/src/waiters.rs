@@ -96,6 +96,8 @@ pub struct Waiters<W> {
     /// Number of queues that are not empty.
     awaited: usize,
     next_ticket: u64,
+    /// Whether a client that waits here may be served when a key that exists grows.
+    heeds_growth: bool,
     figures: Arc<Figures>,
 }
 
@@ -103,7 +105,7 @@ impl<W> Waiters<W> {
     /// No waiters. `seed` keeps clients from making keys collide; `figures` shows how many wait.
     pub fn new(seed: u64, figures: &Arc<Figures>) -> Self {
         let by_key = DbKeyMap::with_hasher(FixedState::with_seed(seed));
-        Waiters { by_key, awaited: 0, next_ticket: 0, figures: figures.clone() }
+        Waiters { by_key, awaited: 0, next_ticket: 0, heeds_growth: false, figures: figures.clone() }
     }
 
     /// Whether no client waits here: the common case, checked when a key is created.
@@ -148,6 +150,18 @@ impl<W> Waiters<W> {
         ticket
     }
 
+    /// Notes that a client waits for more than one element: whoever adds to a key that exists has to look whether that
+    /// is enough, until no client waits in this shard any more.
+    pub fn heed_growth(&mut self) {
+        self.heeds_growth = true;
+    }
+
+    /// Whether a client waits for `key`, which has grown. Quick if no client waits for more than one element.
+    #[inline]
+    pub fn any_for_growth(&self, db: u32, key: &[u8]) -> bool {
+        self.heeds_growth && self.any(db, key)
+    }
+
     /// Updates the number of waiting clients of each queue. Call this when databases were emptied, swapped or
     /// loaded, or when patterns have changed, so that keys may be other queues than before. `figures` finds
     /// the figures of a key's queue.
@@ -188,6 +202,7 @@ impl<W> Waiters<W> {
         }
         if queue.records.is_empty() {
             self.awaited -= 1;
+            self.heeds_growth &= self.awaited > 0;
             let is_small = key.len() <= IDLE_KEY_BYTES_MAX && queue.records.capacity() <= IDLE_RECORDS_MAX;
             self.end_queue(&place, is_small);
         }
@@ -286,6 +301,21 @@ mod tests {
         assert!(!waiters.remove(0, b"q", ticket));
         assert_eq!((figures.waiters.get(), figures.awaited_keys.get()), (0, 0));
         assert_eq!(figures.awaited_keys_for_loss.get(), 0);
+    }
+
+    #[test]
+    fn growth_matters_until_nobody_waits() {
+        let mut waiters = Waiters::new(1, &Arc::default());
+        let one = waiters.add(0, b"one", waiter(1), || None);
+        assert!(!waiters.any_for_growth(0, b"one"));
+        let several = waiters.add(0, b"several", waiter(3), || None);
+        waiters.heed_growth();
+        assert!(waiters.any_for_growth(0, b"several") && !waiters.any_for_growth(1, b"several"));
+        assert!(waiters.remove(0, b"several", several));
+        assert!(!waiters.any_for_growth(0, b"several"));
+        assert!(waiters.remove(0, b"one", one));
+        waiters.add(0, b"one", waiter(1), || None);
+        assert!(!waiters.any_for_growth(0, b"one"));
     }
 
     #[test]

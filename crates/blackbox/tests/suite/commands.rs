@@ -38,6 +38,13 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("hgetex", "", "from 8.0"),
     ("hsetex", "", "from 8.0"),
     ("hgetdel", "", "from 8.0"),
+    ("set", "arguments", "comparisons, from 8.4"),
+    ("set", "history", "comparisons, from 8.4"),
+    ("delex", "", "from 8.4"),
+    ("digest", "", "from 8.4"),
+    ("msetex", "", "from 8.4"),
+    ("increx", "", "from 8.8"),
+    ("delifeq", "", "of Valkey 9.0"),
     ("client|no-touch", "", "new"),
     ("cluster|myshardid", "", "new"),
     ("client|setinfo", "", "new"),
@@ -56,7 +63,27 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("msetnx", "tips", "it cannot be split"),
     ("randomkey", "tips", "declared"),
     ("scan", "tips", "declared"),
-    ("bitop", "arguments", "the operations are declared"),
+    ("bitop", "arguments", "the operations are declared; more of them, from 8.2"),
+    ("bitop", "history", "more operations, from 8.2"),
+    ("zinter", "arguments", "COUNT, from 8.8"),
+    ("zinter", "history", "COUNT, from 8.8"),
+    ("zinterstore", "arguments", "COUNT, from 8.8"),
+    ("zinterstore", "history", "COUNT, from 8.8"),
+    ("zunion", "arguments", "COUNT, from 8.8"),
+    ("zunion", "history", "COUNT, from 8.8"),
+    ("zunionstore", "arguments", "COUNT, from 8.8"),
+    ("zunionstore", "history", "COUNT, from 8.8"),
+    ("lmovem", "", "from 8.10"),
+    ("blmovem", "", "from 8.10"),
+    ("sunioncard", "", "from 8.10"),
+    ("sdiffcard", "", "from 8.10"),
+    ("xread", "arguments", "MAXCOUNT and MAXSIZE, from 8.10"),
+    ("xread", "history", "MAXCOUNT and MAXSIZE, from 8.10"),
+    ("xreadgroup", "arguments", "MAXCOUNT and MAXSIZE, from 8.10"),
+    ("xreadgroup", "history", "MAXCOUNT and MAXSIZE, from 8.10"),
+    ("zmove", "", "from 8.12"),
+    ("bzmove", "", "from 8.12"),
+    ("zmovemember", "", "from 8.12"),
     ("geohash", "arguments", "a key alone is enough"),
     ("geopos", "arguments", "a key alone is enough"),
     ("georadius", "arguments", "STORE and STOREDIST are one or the other"),
@@ -194,7 +221,7 @@ fn note_arguments(command: &str, outer: &str, args: &Value, lines: &mut Vec<Stri
         let fields: BTreeMap<String, Value> =
             pairs(arg).into_iter().map(|(field, value)| (text(&field), value)).collect();
         let word = |field: &str| fields.get(field).map_or("-".to_owned(), text);
-        if matches!(word("since").as_str(), "7.4.0" | "8.2.0") {
+        if word("since").starts_with("8.") || word("since") == "7.4.0" {
             continue;
         }
         let names = format!("{outer}{}", word("name"));

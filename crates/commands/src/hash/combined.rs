@@ -142,6 +142,7 @@ pub(super) const HSETEX: Entry = Entry {
     keys: &[KeySpec::one(1, &[RW, Update])],
     args: &[
         key("key", 0),
+        oneof("key-condition", &[token("nx", "NX"), token("xx", "XX")]).optional(),
         oneof("condition", &[token("fnx", "FNX"), token("fxx", "FXX")]).optional(),
         oneof("expiration", &[EX, PX, EXAT, PXAT, token("keepttl", "KEEPTTL")]).optional(),
         block(
@@ -151,6 +152,7 @@ pub(super) const HSETEX: Entry = Entry {
         .token("FIELDS"),
     ],
     reply: Shape::Int,
+    note: "`NX` and `XX` are options of Valkey 9.0",
     run: Run::Function(hsetex),
     ..Entry::DEFAULT
 };
@@ -165,6 +167,8 @@ enum Expiry {
 
 /// The arguments of `HSETEX`.
 struct SetEx<'a> {
+    /// `XX` (true): the hash must exist; `NX` (false): it must not.
+    must_exist: Option<bool>,
     /// `FXX` (true): all fields must exist; `FNX` (false): none may.
     all_or_none: Option<bool>,
     expiry: Expiry,
@@ -174,7 +178,7 @@ struct SetEx<'a> {
 impl<'a> SetEx<'a> {
     fn parse(ctx: &Ctx<'a, '_>) -> Result<SetEx<'a>, CommandError> {
         let wrong_arity = || CommandError::wrong_arity(&ctx.command.full_name);
-        let mut set = SetEx { all_or_none: None, expiry: Expiry::Gone, pairs: &[] };
+        let mut set = SetEx { must_exist: None, all_or_none: None, expiry: Expiry::Gone, pairs: &[] };
         let mut args = &ctx.args[2..];
         while let [word, rest @ ..] = args {
             args = rest;
@@ -206,6 +210,13 @@ impl<'a> SetEx<'a> {
                     }
                     set.all_or_none = Some(keyword_is(word, "FXX"));
                 }
+                word if keyword_is(word, "NX") || keyword_is(word, "XX") => {
+                    if set.must_exist.is_some() {
+                        let text = "ERR Only one of NX or XX arguments can be specified";
+                        return Err(CommandError::fixed(text));
+                    }
+                    set.must_exist = Some(keyword_is(word, "XX"));
+                }
                 word => {
                     let unit = unit_of(word)
                         .ok_or_else(|| CommandError::quoting("ERR unknown argument: ", word, ""))?;
@@ -223,11 +234,12 @@ impl<'a> SetEx<'a> {
 
 fn hsetex(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
-    let SetEx { all_or_none, expiry, pairs } = SetEx::parse(ctx)?;
+    let SetEx { must_exist, all_or_none, expiry, pairs } = SetEx::parse(ctx)?;
     let hash = ctx.store.write_as::<Hash>(key)?;
     let contains = |field: &[u8]| hash.as_ref().is_some_and(|hash| hash.lend().contains(field));
-    if all_or_none
-        .is_some_and(|must_be_there| pairs.iter().any(|[field, _]| contains(field) != must_be_there))
+    if must_exist.is_some_and(|must_exist| must_exist != hash.is_some())
+        || all_or_none
+            .is_some_and(|must_be_there| pairs.iter().any(|[field, _]| contains(field) != must_be_there))
     {
         ctx.reply.int(0);
         return Ok(());

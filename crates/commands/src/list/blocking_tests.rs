@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use engine::{
-    BlockOn, Client, CommandResult, Ctx, Entry, Local, Needs, Outcome, Post, Route, Run, Shards, Table, Tx,
-    When,
+    BlockOn, Class, Client, CommandResult, Ctx, Entry, Local, Needs, Outcome, Post, Route, Run, Shards,
+    Table, Tx, When,
 };
 use keyspace::Kind;
 use resp::{Output, Proto};
@@ -331,5 +331,130 @@ fn effects_replayed_make_the_same_lists() {
     for key in ["a", "b", "c"] {
         let line = format!("LRANGE {key} 0 -1");
         assert_eq!(local.line(&line), replayed.line(&line), "{key}");
+    }
+}
+
+#[test]
+fn a_move_of_exactly_so_many_waits_until_there_are() {
+    for (lines, served) in [
+        (&["RPUSH q a b", "RPUSH q c"][..], "1: *3 $1 a $1 b $1 c"),
+        (&["RPUSH q b c", "LPUSH q a"], "1: *3 $1 a $1 b $1 c"),
+        (&["RPUSH q a b", "RPUSHX q c"], "1: *3 $1 a $1 b $1 c"),
+        (&["RPUSH q a c", "LINSERT q BEFORE c b"], "1: *3 $1 a $1 b $1 c"),
+        (&["RPUSH q a b", "RPUSH p c d", "LMOVE p q LEFT RIGHT"], "1: *3 $1 a $1 b $1 c"),
+        (&["RPUSH q a b", "RPUSH p c d", "LMOVEM p q LEFT RIGHT COUNT 2 BULK"], "1: *3 $1 a $1 b $1 c"),
+        (&["RPUSH q x", "LPOP q", "RPUSH q x", "DEL q", "RPUSH q a b c d"], "1: *3 $1 a $1 b $1 c"),
+        (&["RPUSH p a b c", "RENAME p q"], "1: *3 $1 a $1 b $1 c"),
+        (&["SET q x", "DEL q", "RPUSH q a b c"], "1: *3 $1 a $1 b $1 c"),
+        (&["together RPUSH q a ; RPUSH q b ; RPUSH q c d"], "1: *3 $1 a $1 b $1 c"),
+    ] {
+        let mut clients = Clients::new();
+        clients.wait(1, "BLMOVEM q d LEFT RIGHT 0 EXACTLY 3 BULK");
+        let (last, before) = lines.split_last().expect("there are lines");
+        for line in before {
+            clients.run(2, line);
+            clients.check_served(&[]);
+        }
+        clients.run(2, last);
+        clients.check_served(&[served]);
+        clients.check("LRANGE d 0 -1", "*3 $1 a $1 b $1 c");
+    }
+}
+
+#[test]
+fn who_waits_for_many_does_not_hold_up_who_waits_for_few() {
+    let mut clients = Clients::new();
+    clients.check("RPUSH q a", ":1");
+    clients.wait(1, "BLMOVEM q d LEFT LEFT 0 EXACTLY 2 OBO");
+    clients.wait(2, "BLMOVEM q e LEFT LEFT 0 EXACTLY 4 OBO");
+    clients.check("BLPOP q 0", "*2 $1 q $1 a");
+    clients.wait(3, "BLPOP q 0");
+    clients.wait(4, "BLMOVEM q f LEFT LEFT 0 COUNT 9 OBO");
+    clients.check("RPUSH q b", ":1");
+    clients.check_served(&["3: *2 $1 q $1 b < LPUSH q b"]);
+    clients.check("RPUSH q c", ":1");
+    clients.check_served(&["4: *1 $1 c"]);
+    clients.check("RPUSH q d e f g", ":4");
+    clients.check_served(&["1: *2 $1 e $1 d"]);
+    clients.check("RPUSH q h i", ":4");
+    clients.check_served(&["2: *4 $1 i $1 h $1 g $1 f"]);
+}
+
+#[test]
+fn a_move_of_several_heeds_a_pause() {
+    let mut clients = Clients::new();
+    clients.check("RPUSH q a b c", ":3");
+    clients.check("DARTER.PAUSE q 1", ":1");
+    clients.check("LMOVEM q d LEFT LEFT COUNT 2 OBO", "*-1");
+    clients.wait(1, "BLMOVEM q d LEFT LEFT 0 EXACTLY 3 BULK");
+    clients.check("RPUSH q d", ":4");
+    clients.check_served(&[]);
+    clients.check("DARTER.PAUSE q 0", ":1");
+    clients.check_served(&["1: *3 $1 a $1 b $1 c"]);
+}
+
+#[test]
+fn a_move_to_another_type_tells_who_waits() {
+    let mut clients = Clients::new();
+    clients.wait(1, "BLMOVEM q s LEFT LEFT 0 EXACTLY 2 BULK");
+    clients.check("SET s x", "+OK");
+    clients.check("RPUSH q a b", ":2");
+    clients.check_served(&["1: -WRONGTYPE Operation against a key holding the wrong kind of value"]);
+    clients.check("LLEN q", ":2");
+}
+
+#[test]
+fn the_effect_of_a_move_of_several_is_a_pop_and_a_push() {
+    let mut clients = Clients::new();
+    clients.notify(&[Class::List, Class::Generic]);
+    for (line, reply, effects, events) in [
+        (
+            "LMOVEM q d LEFT LEFT COUNT 2 OBO",
+            "*2 $1 b $1 a",
+            &["LPOP q 2", "LPUSH d a b"][..],
+            &["lpush", "lpop"][..],
+        ),
+        (
+            "LMOVEM q d LEFT LEFT COUNT 2 BULK",
+            "*2 $1 a $1 b",
+            &["LPOP q 2", "LPUSH d b a"],
+            &["lpush", "lpop"],
+        ),
+        (
+            "LMOVEM q d RIGHT LEFT COUNT 2 OBO",
+            "*2 $1 c $1 d",
+            &["RPOP q 2", "LPUSH d d c"],
+            &["lpush", "rpop"],
+        ),
+        (
+            "LMOVEM q d RIGHT RIGHT COUNT 2 BULK",
+            "*2 $1 c $1 d",
+            &["RPOP q 2", "RPUSH d c d"],
+            &["rpush", "rpop"],
+        ),
+        ("LMOVEM q d LEFT RIGHT", "*1 $1 a", &["LPOP q 1", "RPUSH d a"], &["rpush", "lpop"]),
+        (
+            "LMOVEM q q LEFT RIGHT COUNT 2 OBO",
+            "*2 $1 a $1 b",
+            &["LPOP q 2", "RPUSH q a b"],
+            &["rpush", "lpop"],
+        ),
+        (
+            "LMOVEM q q RIGHT RIGHT COUNT 4 OBO",
+            "*4 $1 d $1 c $1 b $1 a",
+            &["RPUSH q d c b a", "LPOP q 4"],
+            &["rpush", "rpop"],
+        ),
+        (
+            "LMOVEM q d LEFT RIGHT EXACTLY 4 OBO",
+            "*4 $1 a $1 b $1 c $1 d",
+            &["LPOP q 4", "RPUSH d a b c d"],
+            &["rpush", "lpop", "del"],
+        ),
+        ("LMOVEM q d LEFT RIGHT EXACTLY 5 OBO", "*-1", &[], &[]),
+    ] {
+        clients.run(0, "FLUSHALL");
+        clients.run(0, "RPUSH q a b c d");
+        clients.check_change(line, reply, effects, events);
     }
 }

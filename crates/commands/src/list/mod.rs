@@ -5,6 +5,7 @@
 //! | `push` | LPUSH RPUSH LPUSHX RPUSHX |
 //! | `pop` | LPOP RPOP LMPOP, BLPOP BRPOP BLMPOP |
 //! | `lmove` | LMOVE RPOPLPUSH, BLMOVE BRPOPLPUSH |
+//! | `lmovem` | LMOVEM, BLMOVEM |
 //! | `read` | LLEN LINDEX LRANGE LPOS |
 //! | `edit` | LSET LINSERT LREM LTRIM |
 //!
@@ -17,6 +18,7 @@
 mod blocking_tests;
 mod edit;
 mod lmove;
+mod lmovem;
 pub(crate) mod pop;
 mod push;
 mod read;
@@ -27,6 +29,7 @@ use engine::{CommandError, Entry, keyword_is};
 /// The list commands.
 pub const ENTRIES: &[Entry] = &[
     lmove::BLMOVE,
+    lmovem::BLMOVEM,
     pop::BLMPOP,
     pop::BLPOP,
     pop::BRPOP,
@@ -35,6 +38,7 @@ pub const ENTRIES: &[Entry] = &[
     edit::LINSERT,
     read::LLEN,
     lmove::LMOVE,
+    lmovem::LMOVEM,
     pop::LMPOP,
     pop::LPOP,
     read::LPOS,

@@ -1,4 +1,4 @@
-//! SINTER, SINTERCARD, SUNION and SDIFF, and the algorithms that they share with the commands that store.
+//! SINTER, SUNION and SDIFF, and the algorithms that they share with the commands that store or count.
 //!
 //! A missing key is an empty set. The members of an intersection are written straight into the reply, and so
 //! are those of a difference if looking up each member is cheaper. A union, and a difference computed the
@@ -7,15 +7,12 @@
 use ds::set::{Set, SetLimits, SetRef};
 use engine::Flag::*;
 use engine::KeyFlag::*;
-use engine::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, Store, integer, key,
-    keyword_is,
-};
+use engine::{Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Pace, Run, Shape, Store, key};
 use resp::Reply;
 use smallvec::SmallVec;
 
 /// The sets of several keys, `None` for keys that do not exist.
-type Sets<'s> = SmallVec<[Option<SetRef<'s>>; 8]>;
+pub(super) type Sets<'s> = SmallVec<[Option<SetRef<'s>>; 8]>;
 
 /// Looks up all keys, in order.
 pub(super) fn find<'s>(store: &'s mut Store, keys: &[&[u8]]) -> Result<Sets<'s>, CommandError> {
@@ -55,55 +52,6 @@ fn sinter(ctx: &mut Ctx) -> CommandResult {
     });
     ctx.reply.finish_set(mark, count);
     Ok(())
-}
-
-pub(super) const SINTERCARD: Entry = Entry {
-    name: "sintercard",
-    summary: "Returns the number of members of the intersect of multiple sets.",
-    complexity: "O(N*M) worst case where N is the cardinality of the smallest set and M is the number of sets.",
-    since: "7.0.0",
-    group: Group::Set,
-    arity: -3,
-    flags: &[ReadOnly],
-    acl: &[Acl::Set],
-    keys: &[KeySpec::numbered(1, &[RO, Access])],
-    args: &[integer("numkeys"), key("key", 0).multiple(), integer("limit").token("LIMIT").optional()],
-    reply: Shape::Int,
-    run: Run::Function(sintercard),
-    ..Entry::DEFAULT
-};
-
-fn sintercard(ctx: &mut Ctx) -> CommandResult {
-    let key_count = match ds::num::parse_i64(ctx.args[1]) {
-        Some(number) if number > 0 => number as usize,
-        _ => return Err(CommandError::NUMKEYS_TOO_SMALL),
-    };
-    let (keys, options) = ctx.args[2..]
-        .split_at_checked(key_count)
-        .ok_or_else(|| CommandError::new("ERR Number of keys can't be greater than number of args"))?;
-    let limit = parse_limit(options)?;
-    let (sets, mut pace) = (find(&mut ctx.store, keys)?, Pace::new(ctx.host));
-    let mut count = 0;
-    each_common(&sets, &mut pace, |_| {
-        count += 1;
-        count != limit
-    });
-    ctx.reply.int(count);
-    Ok(())
-}
-
-/// `[LIMIT limit]`, any number of times; 0 means no limit.
-fn parse_limit(options: &[&[u8]]) -> Result<i64, CommandError> {
-    let mut limit = 0;
-    for option in options.chunks(2) {
-        limit = match *option {
-            [name, value] if keyword_is(name, "limit") => ds::num::parse_i64(value)
-                .filter(|limit| *limit >= 0)
-                .ok_or_else(|| CommandError::new("ERR LIMIT can't be negative"))?,
-            _ => return Err(CommandError::SYNTAX),
-        };
-    }
-    Ok(limit)
 }
 
 pub(super) const SUNION: Entry = Entry {
@@ -148,6 +96,7 @@ fn sdiff(ctx: &mut Ctx) -> CommandResult {
     each_different(&sets, &limits, &mut pace, |member| {
         ctx.reply.bulk(member);
         count += 1;
+        true
     });
     ctx.reply.finish_set(mark, count);
     Ok(())
@@ -188,13 +137,13 @@ pub(super) fn union(sets: &[Option<SetRef<'_>>], limits: &SetLimits, pace: &mut 
     result
 }
 
-/// Visits the members of the first set that no other has, in the way that takes fewer steps: by looking each of them up
+/// Visits the members of the first set that no other has, until `visit` returns false, in the way that takes fewer steps: by looking each of them up
 /// in the others, whose cost is halved because it can stop early, or by removing all members of the others from a copy.
 pub(super) fn each_different(
     sets: &[Option<SetRef<'_>>],
     limits: &SetLimits,
     pace: &mut Pace<'_>,
-    mut visit: impl FnMut(&[u8]),
+    mut visit: impl FnMut(&[u8]) -> bool,
 ) {
     let Some((Some(first), others)) = sets.split_first() else { return };
     let mut others: SmallVec<[SetRef<'_>; 8]> = others.iter().flatten().copied().collect();
@@ -204,8 +153,8 @@ pub(super) fn each_different(
         others.sort_by_key(|other| std::cmp::Reverse(other.len()));
         for member in first.iter() {
             pace.step();
-            if !others.iter().any(|other| other.contains(&member)) {
-                visit(&member);
+            if !others.iter().any(|other| other.contains(&member)) && !visit(&member) {
+                break;
             }
         }
         return;
@@ -220,8 +169,9 @@ pub(super) fn each_different(
             break;
         }
     }
-    rest.lend().iter().for_each(|member| {
-        visit(&member);
+    // The visitor itself knows whether it broke.
+    let _ = rest.lend().iter().try_for_each(|member| {
         pace.step();
+        visit(&member).then_some(())
     });
 }

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `members` | SADD SREM SMOVE SCARD SISMEMBER SMISMEMBER SMEMBERS SSCAN |
 //! | `random` | SPOP SRANDMEMBER |
-//! | `combine` | SINTER SINTERCARD SUNION SDIFF |
+//! | `combine` | SINTER SUNION SDIFF |
+//! | `cardinality` | SINTERCARD SUNIONCARD SDIFFCARD |
 //! | `store` | SINTERSTORE SUNIONSTORE SDIFFSTORE |
 //!
 //! Invariant: a set in the keyspace has members. A command that removes the last one deletes the key.
 
+mod cardinality;
 mod combine;
 mod members;
 mod random;
@@ -21,9 +23,10 @@ pub const ENTRIES: &[Entry] = &[
     members::SADD,
     members::SCARD,
     combine::SDIFF,
+    cardinality::SDIFFCARD,
     store::SDIFFSTORE,
     combine::SINTER,
-    combine::SINTERCARD,
+    cardinality::SINTERCARD,
     store::SINTERSTORE,
     members::SISMEMBER,
     members::SMEMBERS,
@@ -34,5 +37,6 @@ pub const ENTRIES: &[Entry] = &[
     members::SREM,
     members::SSCAN,
     combine::SUNION,
+    cardinality::SUNIONCARD,
     store::SUNIONSTORE,
 ];

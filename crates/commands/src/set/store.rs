@@ -67,6 +67,7 @@ fn sdiffstore(ctx: &mut Ctx) -> CommandResult {
     let (mut result, mut pace) = (Set::new(), Pace::new(ctx.host));
     each_different(&find(&mut ctx.store, &ctx.args[2..])?, &limits, &mut pace, |member| {
         result.insert(member, &limits);
+        true
     });
     store(ctx, result, "sdiffstore")
 }

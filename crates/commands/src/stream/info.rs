@@ -10,6 +10,7 @@ use engine::{
 use keyspace::UnixMs;
 use resp::Reply;
 
+use super::budget::Budget;
 use super::{quoting_two, reply_entries, reply_entry, reply_id};
 
 /// Entries of the stream, and pending entries of each group and consumer, that `FULL` shows by default.
@@ -176,7 +177,7 @@ fn stream(ctx: &mut Ctx) -> CommandResult {
     let mut all = log.range(StreamId::MIN, StreamId::MAX);
     if let Some(count) = full {
         reply.bulk(b"entries");
-        reply_entries(reply, all, count, &mut pace);
+        reply_entries(reply, all, count, &mut Budget::any(), &mut pace);
         reply.bulk(b"groups");
         reply.array(groups.len());
         groups.iter().for_each(|(name, group)| write_group(reply, log, name, group, count));

@@ -20,6 +20,7 @@
 //! go, but not when its groups change.
 
 mod add;
+mod budget;
 mod claim;
 mod deliver;
 mod effects;
@@ -36,6 +37,7 @@ mod set_id;
 mod tests;
 mod trim;
 
+use budget::Budget;
 use ds::stream::{Fields, Group, Log, Stream, StreamId};
 use engine::{CommandError, Entry, Pace, Shape, Store};
 use resp::Reply;
@@ -80,16 +82,20 @@ fn reply_entry(reply: &mut Reply, id: StreamId, fields: Fields) {
     }
 }
 
-/// Replies with an array of `entries`, at most `count` (0: all).
+/// Replies with an array of `entries`, at most `count` (0: all), as far as the budget goes.
 fn reply_entries<'a>(
     reply: &mut Reply,
     entries: impl Iterator<Item = (StreamId, Fields<'a>)>,
     count: usize,
+    budget: &mut Budget,
     pace: &mut Pace<'_>,
 ) {
     let mark = reply.deferred();
     let mut written = 0;
     for (id, fields) in entries.take(if count == 0 { usize::MAX } else { count }) {
+        if !budget.take(id, Some(fields)) {
+            break;
+        }
         reply_entry(reply, id, fields);
         written += 1;
         pace.step();

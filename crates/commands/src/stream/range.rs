@@ -8,6 +8,7 @@ use engine::{
     parse_i64, string,
 };
 
+use super::budget::Budget;
 use super::{ENTRY, ids, reply_entries};
 
 pub(super) const XLEN: Entry = Entry {
@@ -88,9 +89,9 @@ fn range(ctx: &mut Ctx, start: StreamId, end: StreamId, is_reverse: bool) -> Com
         Some(stream) => {
             let (entries, count) = (stream.log.range(start, end), count.unwrap_or(0));
             if is_reverse {
-                reply_entries(&mut ctx.reply, entries.rev(), count, &mut pace);
+                reply_entries(&mut ctx.reply, entries.rev(), count, &mut Budget::any(), &mut pace);
             } else {
-                reply_entries(&mut ctx.reply, entries, count, &mut pace);
+                reply_entries(&mut ctx.reply, entries, count, &mut Budget::any(), &mut pace);
             }
         }
     }

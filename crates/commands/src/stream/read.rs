@@ -16,12 +16,14 @@ use ds::stream::{Stream, StreamId};
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
-    Acl, Begin, BlockOn, Change, CommandError, CommandResult, Ctx, Entry, Find, Group, KeySpec, Pace, Run,
-    Shape, When, block, integer, is_paused, key, keyword_is, parse_i64, parse_timeout_in_ms, string, token,
+    Acl, Arg, Begin, BlockOn, Change, CommandError, CommandResult, Ctx, Entry, Find, Group, KeySpec, Pace,
+    Run, Shape, When, block, integer, is_paused, key, keyword_is, parse_i64, parse_timeout_in_ms, string,
+    token,
 };
 use keyspace::{UnixMs, ValueRef};
 use resp::Proto;
 
+use super::budget::Budget;
 use super::deliver::Delivery;
 use super::effects::{self, GroupProgress, Owner};
 use super::{ENTRY, ids, no_group, reply_entries};
@@ -37,6 +39,9 @@ const LAST_IN_XREADGROUP: &str = "ERR The $ ID is meaningless in the context of 
      the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would \
      just return an empty result set.";
 
+const MAXCOUNT_BELOW_COUNT: CommandError =
+    CommandError::fixed("ERR MAXCOUNT must be greater than or equal to COUNT");
+
 /// Represents `>`: no entry can have a larger id.
 const NEW: StreamId = StreamId::MAX;
 
@@ -47,7 +52,11 @@ const STREAMS: KeySpec = KeySpec {
     find: Find::Range { last: -1, step: 1, limit: 2 },
     notes: "",
 };
-const OPTIONS: &[(&str, usize)] = &[("BLOCK", 1), ("COUNT", 1), ("GROUP", 2), ("NOACK", 0)];
+const OPTIONS: &[(&str, usize)] =
+    &[("BLOCK", 1), ("COUNT", 1), ("GROUP", 2), ("MAXCOUNT", 1), ("MAXSIZE", 1), ("NOACK", 0)];
+const MAXCOUNT: Arg = integer("maxcount").token("MAXCOUNT").optional().since("8.10.0");
+const MAXSIZE: Arg = integer("maxsize").token("MAXSIZE").optional().since("8.10.0");
+const HISTORY: &[(&str, &str)] = &[("8.10.0", "Added the `MAXCOUNT` and `MAXSIZE` options.")];
 
 /// Keys with their entries.
 const BY_KEY: Shape = Shape::OneOf(&[
@@ -71,9 +80,12 @@ pub(super) const XREAD: Entry = Entry {
     keys: &[STREAMS],
     args: &[
         integer("count").token("COUNT").optional(),
+        MAXCOUNT,
+        MAXSIZE,
         integer("milliseconds").token("BLOCK").optional(),
         block("streams", &[key("key", 0).multiple(), string("id").multiple()]).token("STREAMS"),
     ],
+    history: HISTORY,
     reply: BY_KEY,
     run: Run::Function(xread),
     ..Entry::DEFAULT
@@ -91,7 +103,7 @@ fn xread(ctx: &mut Ctx) -> CommandResult {
         });
     }
     let streams: Vec<_> = read.keys.iter().copied().zip(after.iter().copied()).collect();
-    if reply_after(ctx, &streams, read.count)? {
+    if reply_after(ctx, &streams, &read)? {
         return Ok(());
     }
     let Some(timeout_ms) = read.timeout_ms.filter(|_| ctx.may_block()) else {
@@ -118,22 +130,29 @@ fn xread(ctx: &mut Ctx) -> CommandResult {
 
 /// Replies with the entries of `streams` after the id given with each. False, without a reply, if no stream
 /// has any.
-fn reply_after(ctx: &mut Ctx, streams: &[(&[u8], StreamId)], count: usize) -> Result<bool, CommandError> {
+fn reply_after(ctx: &mut Ctx, streams: &[(&[u8], StreamId)], read: &Read) -> Result<bool, CommandError> {
     let mark = ctx.reply.deferred();
-    let mut served = 0;
+    let (mut served, mut budget) = (0, read.budget);
     for &(key, after) in streams {
+        if budget.is_spent() {
+            break;
+        }
         let Some(stream) = ctx.store.read_as::<Stream>(key)? else { continue };
         let Some(start) = after.next() else { continue };
         if stream.log.last_entry_id() <= Some(after) {
             continue;
+        }
+        let entries = || stream.log.range(start, StreamId::MAX);
+        let fits = |(id, fields)| budget.fits(id, Some(fields));
+        if !budget.takes_any() && !entries().next().is_none_or(fits) {
+            break;
         }
         served += 1;
         if ctx.reply.proto() == Proto::Resp2 {
             ctx.reply.array(2);
         }
         ctx.reply.bulk(key);
-        let entries = stream.log.range(start, StreamId::MAX);
-        reply_entries(&mut ctx.reply, entries, count, &mut Pace::new(ctx.host));
+        reply_entries(&mut ctx.reply, entries(), read.count, &mut budget, &mut Pace::new(ctx.host));
     }
     finish(ctx, mark, served)
 }
@@ -166,7 +185,7 @@ fn serve_xread(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
     let streams = read.streams().filter(|(other, _)| *other == key);
     let streams = streams.map(|(key, id)| Ok((key, ids::parse_strict(id, 0)?)));
     let streams = streams.collect::<Result<Vec<_>, CommandError>>()?;
-    reply_after(ctx, &streams, read.count)
+    reply_after(ctx, &streams, &read)
 }
 
 pub(super) const XREADGROUP: Entry = Entry {
@@ -183,6 +202,8 @@ pub(super) const XREADGROUP: Entry = Entry {
     args: &[
         block("group-block", &[string("group"), string("consumer")]).token("GROUP"),
         integer("count").token("COUNT").optional(),
+        MAXCOUNT,
+        MAXSIZE,
         integer("milliseconds").token("BLOCK").optional(),
         token("noack", "NOACK").optional(),
         block("streams", &[key("key", 0).multiple(), string("id").multiple()]).token("STREAMS"),
@@ -229,32 +250,45 @@ fn reply_in_group(ctx: &mut Ctx, read: &Read, streams: &[(&[u8], &[u8])]) -> Res
         });
     }
     let mark = ctx.reply.deferred();
-    let mut served = 0;
+    let (mut served, mut budget) = (0, read.budget);
     for (&(key, _), after) in streams.iter().zip(after) {
-        served += usize::from(reply_one(ctx, read, Owner { key, group, consumer }, after)?);
+        if budget.is_spent() {
+            break;
+        }
+        served += usize::from(reply_one(ctx, read, Owner { key, group, consumer }, after, &mut budget)?);
     }
     finish(ctx, mark, served)
 }
 
 /// Replies with the consumer's entries from one stream. False, without a reply, if it gets no entry.
-fn reply_one(ctx: &mut Ctx, read: &Read, owner: Owner, after: StreamId) -> Result<bool, CommandError> {
+fn reply_one(
+    ctx: &mut Ctx,
+    read: &Read,
+    owner: Owner,
+    after: StreamId,
+    budget: &mut Budget,
+) -> Result<bool, CommandError> {
     let Owner { key, group: name, consumer: consumer_name } = owner;
     let (now_ms, is_paused) = (ctx.store.now(), is_paused(&ctx.store, key));
     let Some(Stream { log, groups }) = ctx.store.write_as::<Stream>(key)? else { return Ok(false) };
     let Some(group) = groups.get_mut(name) else { return Ok(false) };
     let (consumer, is_created) = group.find_or_create(consumer_name, now_ms);
     group.consumer_mut(consumer).seen_ms = now_ms;
-    let is_served = after != NEW || (log.last_entry_id() > Some(group.last_id) && !is_paused);
+    let has_some = after != NEW || (log.last_entry_id() > Some(group.last_id) && !is_paused);
+    let delivery = Delivery { consumer, count: read.count, no_ack: read.no_ack, now_ms };
+    let is_served = has_some && delivery.fits(log, group, (after != NEW).then_some(after), budget);
     let mut given = Vec::new();
+    if !is_served && has_some {
+        *budget = Budget::of(0, 0);
+    }
     if is_served {
         if ctx.reply.proto() == Proto::Resp2 {
             ctx.reply.array(2);
         }
         ctx.reply.bulk(key);
-        let delivery = Delivery { consumer, count: read.count, no_ack: read.no_ack, now_ms };
         given = match after {
-            NEW => delivery.new_entries(log, group, &mut ctx.reply),
-            after => delivery.pending_entries(log, group, after, &mut ctx.reply),
+            NEW => delivery.new_entries(log, group, budget, &mut ctx.reply),
+            after => delivery.pending_entries(log, group, after, budget, &mut ctx.reply),
         };
     }
     let progress = GroupProgress::of(group);
@@ -298,6 +332,8 @@ struct Read<'a> {
     ids: &'a [&'a [u8]],
     /// The most entries of each stream; 0: all.
     count: usize,
+    /// The limits of all streams together.
+    budget: Budget,
     /// How long to wait; 0: forever.
     timeout_ms: Option<u64>,
     /// The group and the consumer.
@@ -313,7 +349,16 @@ impl<'a> Read<'a> {
         in_group: bool,
         in_script: bool,
     ) -> Result<Read<'a>, CommandError> {
-        let mut read = Read { keys: &[], ids: &[], count: 0, timeout_ms: None, group: None, no_ack: false };
+        let (mut max_count, mut max_bytes) = (None, None);
+        let mut read = Read {
+            keys: &[],
+            ids: &[],
+            count: 0,
+            budget: Budget::any(),
+            timeout_ms: None,
+            group: None,
+            no_ack: false,
+        };
         let mut rest = &args[1..];
         loop {
             rest = match *rest {
@@ -327,6 +372,14 @@ impl<'a> Read<'a> {
                 }
                 [word, count, ref rest @ ..] if keyword_is(word, "count") => {
                     read.count = parse_i64(count)?.max(0) as usize;
+                    rest
+                }
+                [word, count, ref rest @ ..] if keyword_is(word, "maxcount") => {
+                    max_count = Some(parse_positive(count, "MAXCOUNT")?);
+                    rest
+                }
+                [word, size, ref rest @ ..] if keyword_is(word, "maxsize") => {
+                    max_bytes = Some(parse_positive(size, "MAXSIZE")?);
                     rest
                 }
                 [word, ref streams @ ..] if !streams.is_empty() && keyword_is(word, "streams") => {
@@ -356,6 +409,12 @@ impl<'a> Read<'a> {
         if in_group && read.group.is_none() {
             return Err(CommandError::new(NO_GROUP));
         }
+        if max_count.is_some() || max_bytes.is_some() {
+            read.budget = Budget::of(max_count.unwrap_or(usize::MAX), max_bytes.unwrap_or(usize::MAX));
+            if max_count.is_some_and(|max| max < read.count) {
+                return Err(MAXCOUNT_BELOW_COUNT);
+            }
+        }
         Ok(read)
     }
 
@@ -363,6 +422,12 @@ impl<'a> Read<'a> {
     fn streams(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         self.keys.iter().copied().zip(self.ids.iter().copied())
     }
+}
+
+/// The value of an option that limits a reply.
+fn parse_positive(arg: &[u8], name: &str) -> Result<usize, CommandError> {
+    let number = usize::try_from(parse_i64(arg)?).ok().filter(|number| *number > 0);
+    number.ok_or_else(|| CommandError::new(format!("ERR {name} must be a positive integer")))
 }
 
 fn unbalanced(in_group: bool) -> CommandError {

@@ -6,8 +6,11 @@
 //!
 //! Not here: commands that treat a string as bits (`bitmap`).
 
+mod compare;
 mod count;
+mod increx;
 mod lcs;
+mod msetex;
 mod options;
 mod read;
 #[cfg(test)]
@@ -23,6 +26,11 @@ use resp::Reply;
 
 /// The string commands.
 pub const ENTRIES: &[Entry] = &[
+    compare::DELEX,
+    compare::DELIFEQ,
+    compare::DIGEST,
+    increx::INCREX,
+    msetex::MSETEX,
     read::GET,
     read::GETDEL,
     read::GETEX,

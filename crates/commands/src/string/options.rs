@@ -1,7 +1,9 @@
-//! The options of `SET` and `GETEX`, and times in arguments.
+//! The options of `SET`, `MSETEX` and `GETEX`, and times in arguments.
 
 use engine::{CommandError, Ctx, keyword_is, parse_i64};
 use keyspace::UnixMs;
+
+use super::compare::Comparison;
 
 /// The effect on the expiry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +33,12 @@ impl Unit {
     const EXAT: Unit = Unit { seconds: true, absolute: true };
     const PXAT: Unit = Unit { seconds: false, absolute: true };
 
+    /// The unit of a time after `word`.
+    pub(super) fn named(word: &[u8]) -> Option<Unit> {
+        let units = [("EX", Unit::EX), ("PX", Unit::PX), ("EXAT", Unit::EXAT), ("PXAT", Unit::PXAT)];
+        units.into_iter().find(|(name, _)| keyword_is(word, name)).map(|(_, unit)| unit)
+    }
+
     /// The time in `arg`, which must be positive.
     pub(super) fn expiry(self, ctx: &Ctx, arg: &[u8]) -> Result<UnixMs, CommandError> {
         let number = parse_i64(arg)?;
@@ -43,19 +51,21 @@ impl Unit {
     }
 }
 
-/// The condition under which `SET` has an effect.
+/// The condition under which `SET` or `MSETEX` has an effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Condition {
+pub(super) enum Condition<'a> {
     /// `NX`
     IfAbsent,
     /// `XX`
     IfPresent,
+    /// `IFEQ`, `IFNE`, `IFDEQ` or `IFDNE`
+    If(Comparison<'a>),
 }
 
-/// The options of `SET` or `GETEX`.
+/// The options of `SET`, `MSETEX` or `GETEX`.
 pub(super) struct Options<'a> {
-    /// `NX` or `XX`
-    pub(super) condition: Option<Condition>,
+    /// `NX`, `XX`, or a comparison with the old value.
+    pub(super) condition: Option<Condition<'a>>,
     /// `GET`
     pub(super) get: bool,
     /// The expiry.
@@ -67,6 +77,8 @@ pub(super) struct Options<'a> {
 pub(super) enum For {
     /// `SET`
     Set,
+    /// `MSETEX`
+    MSetEx,
     /// `GETEX`
     GetEx,
 }
@@ -76,29 +88,34 @@ impl<'a> Options<'a> {
     /// refused.
     pub(super) fn parse(args: &[&'a [u8]], of: For) -> Result<Options<'a>, CommandError> {
         let mut options = Options { condition: None, get: false, expiry: ExpiryOption::Unsaid };
+        let sets = of != For::GetEx;
         let mut rest = args.iter();
         while let Some(&word) = rest.next() {
-            if of == For::Set && keyword_is(word, "NX") {
+            if sets && keyword_is(word, "NX") {
                 options.add_condition(Condition::IfAbsent)?;
-            } else if of == For::Set && keyword_is(word, "XX") {
+            } else if sets && keyword_is(word, "XX") {
                 options.add_condition(Condition::IfPresent)?;
             } else if of == For::Set && keyword_is(word, "GET") {
                 options.get = true;
-            } else if of == For::Set && keyword_is(word, "KEEPTTL") {
+            } else if sets && keyword_is(word, "KEEPTTL") {
                 options.add_expiry(ExpiryOption::Keep)?;
             } else if of == For::GetEx && keyword_is(word, "PERSIST") {
                 options.add_expiry(ExpiryOption::Persist)?;
-            } else {
-                let unit = unit(word).ok_or(CommandError::SYNTAX)?;
+            } else if let Some(unit) = Unit::named(word) {
                 let time = rest.next().ok_or(CommandError::SYNTAX)?;
                 options.add_expiry(ExpiryOption::At(unit, time))?;
+            } else {
+                let operand = rest.next().filter(|_| of == For::Set).ok_or(CommandError::SYNTAX)?;
+                let comparison = Comparison::parse(word, operand)?.ok_or(CommandError::SYNTAX)?;
+                options.add_condition(Condition::If(comparison))?;
             }
         }
         Ok(options)
     }
 
-    fn add_condition(&mut self, condition: Condition) -> Result<(), CommandError> {
-        if self.condition.is_some_and(|known| known != condition) {
+    fn add_condition(&mut self, condition: Condition<'a>) -> Result<(), CommandError> {
+        let repeats = |known| known == condition && !matches!(condition, Condition::If(_));
+        if self.condition.is_some_and(|known| !repeats(known)) {
             return Err(CommandError::SYNTAX);
         }
         self.condition = Some(condition);
@@ -117,9 +134,4 @@ impl<'a> Options<'a> {
         self.expiry = expiry;
         Ok(())
     }
-}
-
-fn unit(word: &[u8]) -> Option<Unit> {
-    let units = [("EX", Unit::EX), ("PX", Unit::PX), ("EXAT", Unit::EXAT), ("PXAT", Unit::PXAT)];
-    units.into_iter().find(|(name, _)| keyword_is(word, name)).map(|(_, unit)| unit)
 }

@@ -1,11 +1,12 @@
 //! Tests that transcripts cannot cover, because they see only bytes: large values are sent from the keyspace
-//! without a copy, and replies that wait to be sent do not change.
+//! without a copy, replies that wait to be sent do not change, and the effects and events of conditional commands.
 
-use engine::{Client, Local, Post};
+use engine::{Class, Client, Local, Post};
 use keyspace::SHARED_BYTES_MIN;
 use resp::{Output, Proto};
 
 use crate::FAMILIES;
+use crate::clients::Clients;
 
 const VALUE: [u8; SHARED_BYTES_MIN] = [b'x'; SHARED_BYTES_MIN];
 
@@ -82,4 +83,84 @@ fn what_takes_long_to_free_is_freed_later() {
         let is_posted = store.posts.iter().any(|post| matches!(post, Post::Free(_)));
         assert_eq!(is_posted, is_large, "{:?} of {} bytes", make[0], make[2].len());
     }
+}
+
+#[test]
+fn conditional_commands_have_plain_effects() {
+    let mut clients = Clients::new();
+    clients.notify(&[Class::String, Class::Generic]);
+    clients.check("SET a 1", "+OK");
+    for (line, reply, effects, events) in [
+        ("SET a 2 IFEQ 1", "+OK", &["SET a 2"][..], &["set"][..]),
+        ("SET a 3 IFNE 2", "$-1", &[], &[]),
+        (
+            "SET a 3 IFEQ 2 GET PXAT 4000000000000",
+            "$1 2",
+            &["SET a 3 PXAT 4000000000000"],
+            &["set", "expire"],
+        ),
+        ("SET a 4 IFEQ 3 KEEPTTL", "+OK", &["SET a 4 PXAT 4000000000000"], &["set"]),
+        ("DELEX a IFEQ 3", ":0", &[], &[]),
+        ("DELEX a IFEQ 4", ":1", &["DEL a"], &["del"]),
+        ("DELEX a", ":0", &[], &[]),
+        ("DELIFEQ a 4", ":0", &[], &[]),
+        ("MSETEX 2 a 1 b 2 NX", ":1", &["SET a 1", "SET b 2"], &["set", "set"]),
+        ("MSETEX 2 c 1 b 2 NX", ":0", &[], &[]),
+        ("MSETEX 1 b 3 EXAT 4000000000", ":1", &["SET b 3 PXAT 4000000000000"], &["set", "expire"]),
+        ("MSETEX 2 a 3 b 4 XX KEEPTTL", ":1", &["SET a 3", "SET b 4 PXAT 4000000000000"], &["set", "set"]),
+        ("DELIFEQ a 3", ":1", &["DEL a"], &["del"]),
+    ] {
+        clients.check_change(line, reply, effects, events);
+    }
+}
+
+#[test]
+fn the_effect_of_increx_is_the_value_that_it_stored() {
+    let mut clients = Clients::new();
+    clients.notify(&[Class::String, Class::Generic]);
+    for (line, reply, effects, events) in [
+        ("INCREX k BYINT 7", "*2 :7 :7", &["SET k 7 KEEPTTL"][..], &["incrby"][..]),
+        ("INCREX k BYFLOAT 0.5", "*2 $3 7.5 $3 0.5", &["SET k 7.5 KEEPTTL"], &["incrbyfloat"]),
+        ("INCREX k BYFLOAT 9 UBOUND 8", "*2 $3 7.5 $1 0", &[], &[]),
+        ("INCREX k BYFLOAT 9 UBOUND 8 SATURATE", "*2 $1 8 $3 0.5", &["SET k 8 KEEPTTL"], &["incrbyfloat"]),
+        ("INCREX k EXAT 4000000000", "*2 :9 :1", &["SET k 9 PXAT 4000000000000"], &["incrby", "expire"]),
+        ("INCREX k EXAT 4100000000 ENX", "*2 :10 :1", &["SET k 10 KEEPTTL"], &["incrby"]),
+        ("INCREX k PERSIST", "*2 :11 :1", &["SET k 11"], &["incrby", "persist"]),
+        ("INCREX k PERSIST", "*2 :12 :1", &["SET k 12 KEEPTTL"], &["incrby"]),
+        ("INCREX k NX", "$-1", &[], &[]),
+        ("INCREX k PXAT 1", "*2 :13 :1", &["DEL k"], &["del"]),
+        ("INCREX k PXAT 1", "*2 :1 :1", &[], &[]),
+        ("INCREX k XX", "$-1", &[], &[]),
+    ] {
+        clients.check_change(line, reply, effects, events);
+    }
+}
+
+#[test]
+fn new_operations_on_bits_have_their_result_as_the_effect() {
+    let mut clients = Clients::new();
+    clients.notify(&[Class::String, Class::Generic]);
+    clients.check("MSET a abc b ab", "+OK");
+    let effects: &[&str] = &["DEL d", "SET d \0\0c"];
+    clients.check_change("BITOP DIFF d a b", ":3", effects, &["set"]);
+    clients.check_change("BITOP ONE d a b", ":3", effects, &["set"]);
+    clients.check_change("BITOP XOR d a b", ":3", &["BITOP XOR d a b"], &["set"]);
+    clients.check_change("BITOP ANDOR d none other", ":0", &["DEL d"], &["del"]);
+}
+
+/// A million pairs are set in one piece, or not at all.
+#[test]
+fn very_many_keys_are_set_at_once() {
+    let mut store = Local::new(FAMILIES);
+    let count = 1_000_000;
+    let keys: Vec<String> = (0..count).map(|number| format!("k{number}")).collect();
+    let mut args: Vec<&[u8]> = vec![b"MSETEX", b"1000000"];
+    args.extend(keys.iter().flat_map(|key| [key.as_bytes(), b"v"]));
+    args.push(b"NX");
+    let set = |store: &mut Local| store.reply(Proto::Resp2, &args);
+    assert_eq!(set(&mut store), b":1\r\n");
+    assert_eq!(store.line("DBSIZE"), format!(":{count}\r\n"));
+    store.line(&format!("DEL {}", keys[..1000].join(" ")));
+    assert_eq!(set(&mut store), b":0\r\n");
+    assert_eq!(store.line("DBSIZE"), format!(":{}\r\n", count - 1000));
 }

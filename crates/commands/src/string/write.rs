@@ -8,6 +8,7 @@ use engine::{
 };
 use keyspace::{Str, UnixMs};
 
+use super::compare::is_comparison;
 use super::options::{Condition, ExpiryOption, For, Options, Unit};
 use super::{check_length, reply_string};
 
@@ -26,7 +27,19 @@ pub(super) const SET: Entry = Entry {
     args: &[
         key("key", 0),
         string("value"),
-        oneof("condition", &[token("nx", "NX"), token("xx", "XX")]).optional().since("2.6.12"),
+        oneof(
+            "condition",
+            &[
+                token("nx", "NX"),
+                token("xx", "XX"),
+                string("ifeq-value").token("IFEQ").since("8.4.0"),
+                string("ifne-value").token("IFNE").since("8.4.0"),
+                string("ifdeq-digest").token("IFDEQ").since("8.4.0"),
+                string("ifdne-digest").token("IFDNE").since("8.4.0"),
+            ],
+        )
+        .optional()
+        .since("2.6.12"),
         token("get", "GET").optional().since("6.2.0"),
         oneof(
             "expiration",
@@ -45,6 +58,7 @@ pub(super) const SET: Entry = Entry {
         ("6.0.0", "Added the `KEEPTTL` option."),
         ("6.2.0", "Added the `GET`, `EXAT` and `PXAT` option."),
         ("7.0.0", "Allowed the `NX` and `GET` options to be used together."),
+        ("8.4.0", "Added the `IFEQ`, `IFNE`, `IFDEQ` and `IFDNE` options."),
     ],
     reply: Shape::OneOf(&[Shape::OK, Shape::Bulk, Shape::Null]),
     run: Run::Function(set),
@@ -52,7 +66,8 @@ pub(super) const SET: Entry = Entry {
 };
 
 fn set_key_flags(args: &[&[u8]]) -> &'static [KeyFlag] {
-    if args[3..].iter().any(|arg| keyword_is(arg, "GET")) { &[RW, Access, Update] } else { &[OW, Update] }
+    let reads = |arg: &&[u8]| keyword_is(arg, "GET") || is_comparison(arg);
+    if args[3..].iter().any(reads) { &[RW, Access, Update] } else { &[OW, Update] }
 }
 
 fn set(ctx: &mut Ctx) -> CommandResult {
@@ -79,6 +94,7 @@ fn set(ctx: &mut Ctx) -> CommandResult {
         None => true,
         Some(Condition::IfAbsent) => !ctx.store.exists(key),
         Some(Condition::IfPresent) => ctx.store.exists(key),
+        Some(Condition::If(comparison)) => comparison.holds(ctx.store.peek_as::<Str>(key)?),
     };
     if goes {
         store(ctx, key, value, expiry, matches!(options.expiry, ExpiryOption::At(..)));
@@ -92,7 +108,7 @@ fn set(ctx: &mut Ctx) -> CommandResult {
 }
 
 /// Stores a string under `key`, with its events and its effect; `expires` says that the expiry was given.
-fn store(ctx: &mut Ctx, key: &[u8], value: &[u8], expiry: Option<UnixMs>, expires: bool) {
+pub(super) fn store(ctx: &mut Ctx, key: &[u8], value: &[u8], expiry: Option<UnixMs>, expires: bool) {
     ctx.store.set_string(key, value, expiry);
     ctx.store.changed_with(key, Change::new(Class::String, "set"), |store| match expiry {
         None => store.effect(&[b"SET", key, value]),
@@ -261,7 +277,7 @@ fn pairs<'a>(ctx: &Ctx<'a, '_>) -> Result<&'a [&'a [u8]], CommandError> {
 }
 
 /// The number of pairs after which the thread serves its other clients.
-const PAIRS_PER_BREATH: usize = 256;
+pub(super) const PAIRS_PER_BREATH: usize = 256;
 
 fn store_pairs(ctx: &mut Ctx, pairs: &[&[u8]]) {
     for (index, pair) in pairs.chunks_exact(2).enumerate() {

@@ -6,14 +6,15 @@ use ds::zset::ZSetLimits;
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Pace, Run, Shape, Store, integer,
-    key, keyword_is, oneof, parse_count, parse_i64, token,
+    Acl, Arg, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Pace, Run, Shape,
+    Store, integer, key, keyword_is, oneof, parse_count, parse_i64, token,
 };
 use keyspace::ValueRef;
 use smallvec::{SmallVec, smallvec};
 
 use super::sources::{Aggregate, Collected, ZsetInput, difference, intersect, union};
-use super::{Layout, MEMBERS, reply_members, store_result};
+use super::{Layout, MEMBERS, put_result, reply_members, store_result};
+use crate::keys::rebuild;
 
 const NOT_A_WEIGHT: &str = "ERR weight value is not a float";
 const LIMIT_NEGATIVE: &str = "ERR LIMIT can't be negative";
@@ -104,6 +105,7 @@ impl<'a> CombineQuery<'a> {
                     word if keyword_is(word, "sum") => Aggregate::Sum,
                     word if keyword_is(word, "min") => Aggregate::Min,
                     word if keyword_is(word, "max") => Aggregate::Max,
+                    word if keyword_is(word, "count") => Aggregate::Count,
                     _ => return Err(CommandError::SYNTAX),
                 };
                 &rest[1..]
@@ -122,7 +124,7 @@ impl<'a> CombineQuery<'a> {
 
     fn sources<'s>(&self, store: &'s Store) -> Vec<ZsetInput<'s>> {
         let weighted = self.keys.iter().zip(&self.weights);
-        weighted.map(|(key, weight)| ZsetInput::of(store, key, *weight)).collect()
+        weighted.map(|(key, weight)| ZsetInput::of(store, key, *weight, self.aggregate)).collect()
     }
 
     fn run<'l>(
@@ -171,9 +173,24 @@ fn store(ctx: &mut Ctx, operation: CombineOperation, event: &'static str) -> Com
     if result.has_lost_a_sign() {
         result = query.run(&ctx.store, operation, &ALWAYS_LARGE, &mut pace);
     }
-    let result = result.set;
-    store_result(ctx, ctx.args[1], result, event)
+    let (key, result) = (ctx.args[1], result.set);
+    if query.aggregate == Aggregate::Count {
+        // Redis 7 does not know the request.
+        return put_result(ctx, key, result, Change::new(Class::ZSet, event), |store| {
+            rebuild::record(store, key)
+        });
+    }
+    store_result(ctx, key, result, event)
 }
+
+const AGGREGATE: Arg = oneof(
+    "aggregate",
+    &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX"), token("count", "COUNT").since("8.8.0")],
+)
+.token("AGGREGATE")
+.optional();
+
+const HISTORY: &[(&str, &str)] = &[("8.8.0", "Added the `COUNT` option of `AGGREGATE`.")];
 
 pub(super) const ZUNION: Entry = Entry {
     name: "zunion",
@@ -190,11 +207,10 @@ pub(super) const ZUNION: Entry = Entry {
         integer("numkeys"),
         key("key", 0).multiple(),
         integer("weight").token("WEIGHTS").optional().multiple(),
-        oneof("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")])
-            .token("AGGREGATE")
-            .optional(),
+        AGGREGATE,
         token("withscores", "WITHSCORES").optional(),
     ],
+    history: HISTORY,
     reply: MEMBERS,
     run: Run::Function(zunion),
     ..Entry::DEFAULT
@@ -255,10 +271,9 @@ pub(super) const ZUNIONSTORE: Entry = Entry {
         integer("numkeys"),
         key("key", 1).multiple(),
         integer("weight").token("WEIGHTS").optional().multiple(),
-        oneof("aggregate", &[token("sum", "SUM"), token("min", "MIN"), token("max", "MAX")])
-            .token("AGGREGATE")
-            .optional(),
+        AGGREGATE,
     ],
+    history: HISTORY,
     reply: Shape::Int,
     run: Run::Function(zunionstore),
     ..Entry::DEFAULT

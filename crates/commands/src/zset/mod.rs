@@ -20,6 +20,7 @@ mod sources;
 mod span;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 use std::borrow::Cow;
 
@@ -33,6 +34,7 @@ use smallvec::SmallVec;
 pub const ENTRIES: &[Entry] = &[
     add::ZADD,
     add::ZINCRBY,
+    transfer::BZMOVE,
     blocking::BZMPOP,
     blocking::BZPOPMAX,
     blocking::BZPOPMIN,
@@ -43,6 +45,8 @@ pub const ENTRIES: &[Entry] = &[
     combine::ZINTERSTORE,
     combine::ZUNION,
     combine::ZUNIONSTORE,
+    transfer::ZMOVE,
+    transfer::ZMOVEMEMBER,
     pop::ZMPOP,
     pop::ZPOPMAX,
     pop::ZPOPMIN,

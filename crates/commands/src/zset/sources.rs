@@ -13,13 +13,15 @@ pub(super) enum Aggregate {
     Sum,
     Min,
     Max,
+    /// The number of inputs that have the member, or the sum of their weights.
+    Count,
 }
 
 impl Aggregate {
     /// Combines `total`, a member's score from the inputs so far, with its `score` in one more.
     fn apply(self, total: f64, score: f64) -> f64 {
         match self {
-            Aggregate::Sum => number_or_zero(total + score),
+            Aggregate::Sum | Aggregate::Count => number_or_zero(total + score),
             Aggregate::Min if score < total => score,
             Aggregate::Max if score > total => score,
             Aggregate::Min | Aggregate::Max => total,
@@ -37,6 +39,8 @@ fn number_or_zero(score: f64) -> f64 {
 pub(super) struct ZsetInput<'a> {
     members: Members<'a>,
     weight: f64,
+    /// Whether the weight alone counts.
+    ignores_scores: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -49,7 +53,7 @@ enum Members<'a> {
 
 impl<'a> ZsetInput<'a> {
     /// The set at `key`, if the key exists; its type was checked before.
-    pub(super) fn of(store: &'a Store, key: &[u8], weight: f64) -> ZsetInput<'a> {
+    pub(super) fn of(store: &'a Store, key: &[u8], weight: f64, aggregate: Aggregate) -> ZsetInput<'a> {
         let members = match store.peek(key).map(RecordRef::value) {
             None => Members::None,
             Some(ValueRef::Set(set)) => Members::Set(set),
@@ -64,7 +68,12 @@ impl<'a> ZsetInput<'a> {
                 unreachable!("the types of the inputs were checked")
             }
         };
-        ZsetInput { members, weight }
+        ZsetInput { members, weight, ignores_scores: aggregate == Aggregate::Count }
+    }
+
+    /// What a member with this score contributes; it may be NaN.
+    fn weighted(&self, score: f64) -> f64 {
+        if self.ignores_scores { self.weight } else { score * self.weight }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -82,12 +91,12 @@ impl<'a> ZsetInput<'a> {
             Members::Set(set) => set.contains(member).then_some(1.0),
             Members::ZSet(zset) => zset.score(member),
         };
-        Some(score? * self.weight)
+        Some(self.weighted(score?))
     }
 
     /// Visits every member with its weighted score, until `visit` breaks.
     fn each(&self, visit: &mut dyn FnMut(&[u8], f64) -> ControlFlow<()>, pace: &mut Pace<'_>) {
-        let weighted = |score: f64| number_or_zero(score * self.weight);
+        let weighted = |score: f64| number_or_zero(self.weighted(score));
         let mut visit = |member: &[u8], score| {
             pace.step();
             visit(member, score)

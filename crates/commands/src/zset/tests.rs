@@ -230,3 +230,64 @@ fn scanning_in_steps_shows_every_member() {
     assert!(steps > 10);
     assert_eq!(seen.len(), model.len());
 }
+
+#[test]
+fn counted_inputs_have_their_result_as_the_effect() {
+    let mut clients = Clients::new();
+    clients.notify(&[Class::ZSet, Class::Generic]);
+    for line in ["ZADD a 5 m 6 n", "ZADD b 7 m"] {
+        clients.run(0, line);
+    }
+    let effects: &[&str] = &["DEL d", "ZADD d 1 n 2 m"];
+    clients.check_change("ZUNIONSTORE d 2 a b AGGREGATE COUNT", ":2", effects, &["zunionstore"]);
+    let line = "ZINTERSTORE d 2 a b WEIGHTS 2 3 AGGREGATE COUNT";
+    clients.check_change(line, ":1", &["DEL d", "ZADD d 5 m"], &["zinterstore"]);
+    clients.check_change("ZINTERSTORE d 2 a none AGGREGATE COUNT", ":0", &["DEL d"], &["del"]);
+    let line = "ZUNIONSTORE d 2 a b AGGREGATE MAX";
+    clients.check_change(line, ":2", &[line], &["zunionstore"]);
+}
+
+#[test]
+fn a_move_waits_for_a_member() {
+    check_served("BZMOVE z d MIN 0", &["ZADD z 2.5 b 1 a"], "1: *1 $1 a");
+    check_served("BZMOVE z d MAX 0", &["ZADD z 2.5 b 1 a"], "1: *1 $1 b");
+    check_served(
+        "BZMOVE z d MAX 0 COUNT 9",
+        &["ZADD d 1 x", "SET z s", "DEL z", "ZADD z 2 b 1 a"],
+        "1: *2 $1 b $1 a",
+    );
+    check_served("BZMOVE z d MIN 0", &["ZADD x 1 a", "ZMOVE x z MIN"], "1: *1 $1 a");
+    let wrong = "1: -WRONGTYPE Operation against a key holding the wrong kind of value";
+    check_served("BZMOVE z d MIN 0", &["SET d x", "ZADD z 1 a"], wrong);
+}
+
+#[test]
+fn the_effect_of_a_move_names_the_members() {
+    let mut clients = Clients::new();
+    clients.notify(&[Class::ZSet, Class::Generic]);
+    for (line, reply, effects, events) in [
+        ("ZMOVE z d MIN", "*1 $1 a", &["ZREM z a", "ZADD d 1 a"][..], &["zadd", "zrem"][..]),
+        ("ZMOVE z d MAX COUNT 2", "*2 $1 c $1 b", &["ZREM z c b", "ZADD d inf c 2.5 b"], &["zadd", "zrem"]),
+        (
+            "ZMOVE z d BYSCORE 0 inf",
+            "*3 $1 a $1 b $1 c",
+            &["ZREM z a b c", "ZADD d 1 a 2.5 b inf c"],
+            &["zadd", "zrem", "del"],
+        ),
+        ("ZMOVE z d BYSCORE 7 8", "*-1", &[], &[]),
+        ("BZMOVE z d MIN 0", "*1 $1 a", &["ZREM z a", "ZADD d 1 a"], &["zadd", "zrem"]),
+        (
+            "ZMOVEMEMBER z d MEMBERS 3 c x a",
+            "*2 $1 c $1 a",
+            &["ZREM z c a", "ZADD d inf c 1 a"],
+            &["zadd", "zrem"],
+        ),
+        ("ZMOVEMEMBER z d XX MEMBERS 1 a", "*-1", &[], &[]),
+    ] {
+        clients.run(0, "FLUSHALL");
+        clients.run(0, "ZADD z 1 a 2.5 b inf c");
+        clients.check_change(line, reply, effects, events);
+    }
+    clients.run(0, "DARTER.PAUSE z 1");
+    clients.check_change("ZMOVE z d MIN", "*-1", &[], &[]);
+}

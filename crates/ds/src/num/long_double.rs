@@ -12,6 +12,8 @@
 //!
 //! NaN has no representation: it is rejected when parsed, and a sum that is not finite is [`None`].
 
+use std::cmp::Ordering;
+
 use super::big::Natural;
 use super::literal::{self, Decimal, Magnitude};
 
@@ -39,6 +41,13 @@ pub struct LongDouble {
 }
 
 impl LongDouble {
+    /// Zero.
+    pub const ZERO: LongDouble = LongDouble { negative: false, significand: 0, exponent: EXPONENT_MIN };
+    /// The largest finite value.
+    pub const MAX: LongDouble = LongDouble { negative: false, significand: u64::MAX, exponent: EXPONENT_MAX };
+    /// The smallest finite value.
+    pub const MIN: LongDouble = LongDouble { negative: true, ..LongDouble::MAX };
+
     /// Parses any text that `strtold` consumes completely, including infinities. Rejects NaN, leading blanks, overflow,
     /// underflow to zero, and texts of 5 KiB or more.
     pub fn parse(text: &[u8]) -> Option<Self> {
@@ -67,6 +76,33 @@ impl LongDouble {
     /// Whether the value is not infinite.
     pub fn is_finite(self) -> bool {
         self.exponent != EXPONENT_INFINITE
+    }
+
+    /// The value with the other sign.
+    #[must_use]
+    pub fn negated(self) -> Self {
+        Self { negative: !self.negative, ..self }
+    }
+
+    /// Whether the value is less than, equal to or greater than another. Zeros are equal, whatever their signs.
+    pub fn compare(self, other: Self) -> Ordering {
+        // With the top bit set, the exponent decides first.
+        let magnitude = |value: Self| match value.significand {
+            _ if !value.is_finite() => (EXPONENT_INFINITE, 0),
+            0 => (i64::MIN, 0),
+            significand => {
+                let zeros = significand.leading_zeros();
+                (value.exponent - i64::from(zeros), significand << zeros)
+            }
+        };
+        let (left, right) = (magnitude(self), magnitude(other));
+        let is_negative = |value: Self, (exponent, _)| value.negative && exponent != i64::MIN;
+        match (is_negative(self, left), is_negative(other, right)) {
+            (false, false) => left.cmp(&right),
+            (true, true) => right.cmp(&left),
+            (true, false) => Ordering::Less,
+            (false, true) => Ordering::Greater,
+        }
     }
 
     /// The sum; `None` if it "would produce NaN or Infinity".
@@ -248,6 +284,26 @@ mod tests {
         ] {
             assert_eq!(increment(value, by), sum, "{value} + {by}");
         }
+    }
+
+    #[test]
+    fn values_are_ordered() {
+        let texts = [
+            "-inf", "-1e4000", "-2", "-1.5", "-1e-4000", "0", "1e-4000", "0x1p-64", "1", "3", "4", "1e300",
+            "inf",
+        ];
+        let values: Vec<LongDouble> =
+            texts.iter().map(|text| LongDouble::parse(text.as_bytes()).expect("a number")).collect();
+        for (left, one) in values.iter().enumerate() {
+            for (right, other) in values.iter().enumerate() {
+                assert_eq!(one.compare(*other), left.cmp(&right), "{} and {}", texts[left], texts[right]);
+            }
+        }
+        let value = |text: &str| LongDouble::parse(text.as_bytes()).expect("a number");
+        assert_eq!(value("-0").compare(LongDouble::ZERO), Ordering::Equal);
+        assert_eq!(LongDouble::from_i64(6).compare(value("6")), Ordering::Equal);
+        assert_eq!(LongDouble::MAX.compare(value("1.1897314953572317650e4932")), Ordering::Equal);
+        assert_eq!(LongDouble::MIN, LongDouble::MAX.negated());
     }
 
     #[test]

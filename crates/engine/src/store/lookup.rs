@@ -151,8 +151,14 @@ fn upsert_or<'s, T: Type>(
         if config.notify & Class::New as u32 != 0 {
             post_event(posts, config.notify, db, "new", key);
         }
-    } else if touch {
-        note_access(&mut record, config, *now, &mut shard.random);
+    } else {
+        if touch {
+            note_access(&mut record, config, *now, &mut shard.random);
+        }
+        if T::IS_AWAITED_TO_GROW && shard.waiters.any_for_growth(db, key) {
+            shard.ready.push(Ready { db, key: key.into(), was_lost: false, has_more: false });
+            (*is_unfinished, *has_ready) = (true, true);
+        }
     }
     T::of_mut(record).map(|value| T::at(value, *steady)).ok_or(CommandError::WRONG_TYPE)
 }

@@ -129,6 +129,16 @@ impl Store<'_, '_> {
         self.mark_ready(self.entered_shard(key), key);
     }
 
+    /// Notes that elements were added to the list at `key`, which was looked up by [`Store::write_as`]: clients that
+    /// wait for several are looked at when the transaction is complete.
+    #[inline]
+    pub fn grew(&mut self, key: &[u8]) {
+        let (id, db) = (self.entered_shard(key), self.client.db);
+        if self.tx.hold.shard(id).waiters.any_for_growth(db, key) {
+            self.mark_ready(id, key);
+        }
+    }
+
     /// Sets the access word of `key`, after it was stored again.
     pub fn set_access(&mut self, key: &[u8], access: u32) {
         let (id, hash) = self.locate(key);

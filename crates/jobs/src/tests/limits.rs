@@ -64,6 +64,24 @@ fn active_jobs_are_no_more_than_the_limit() {
 }
 
 #[test]
+fn a_move_of_several_takes_what_the_rate_allows() {
+    let mut world = World::new();
+    world.check("limit q RATE 3 PER 1000", "+OK");
+    world.say("RPUSH q a b c d e");
+    world.check("LMOVEM q r LEFT RIGHT EXACTLY 4 BULK", "*-1");
+    world.check("LMOVEM q r LEFT RIGHT COUNT 2 BULK", "*2 $1 a $1 b");
+    world.check("BLMOVEM q r LEFT RIGHT 0 EXACTLY 2 BULK", "waits");
+    world.check("RPUSH q f", ":4");
+    assert_eq!(world.served(), Vec::<String>::new());
+    world.check("LMOVEM q r LEFT RIGHT COUNT 9 BULK", "*1 $1 c");
+    world.check("LMOVEM q r LEFT RIGHT", "*-1");
+    world.0.now += 1000;
+    world.fire();
+    assert_eq!(world.served(), ["*2 $1 d $1 e"]);
+    world.check("LLEN r", ":5");
+}
+
+#[test]
 fn the_rate_holds_for_whoever_takes() {
     let mut world = World::new();
     world.check("limit q RATE 3 PER 1000", "+OK");

@@ -156,8 +156,11 @@ pub fn take_from<K: Taking>(store: &mut Store, key: &[u8], taking: &mut K) -> Re
 
 /// How many elements may be taken from the queue at `key`: none if it is paused. Quick if no queue of the shard is
 /// paused or limited.
+///
+/// # Errors
+/// If its limit cannot be read.
 #[inline]
-fn room(store: &Store, key: &[u8], is_limited: bool) -> Result<Room, CommandError> {
+pub fn room(store: &Store, key: &[u8], is_limited: bool) -> Result<Room, CommandError> {
     match store.db(store.entered_shard(key)).queues().may_be_closed() && !store.tx.keeps_due {
         true => looked_up_room(store, key, is_limited),
         false => Ok(Room::ANY),

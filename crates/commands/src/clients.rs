@@ -1,6 +1,6 @@
 //! Several clients of one store in process, for tests of waiters, effects and events.
 
-use engine::{Class, Client, CommandResult, Ctx, Entry, Local, Outcome, Post, Route, Run};
+use engine::{Class, Client, CommandResult, Ctx, Entry, Local, Outcome, Route, Run, TxMessage};
 use resp::{Output, Proto};
 
 use crate::FAMILIES;
@@ -77,17 +77,17 @@ impl Clients {
 
     /// The clients served since the last call, in order: `client: reply < the command that puts it back`.
     pub(crate) fn served(&mut self) -> Vec<String> {
-        let served = |post| match post {
-            Post::Flushed => None,
-            Post::Served { waiter, parcel, .. } => {
-                let restore = parcel.restore.map_or(String::new(), |restore| {
+        let served = |message| match message {
+            TxMessage::Flushed => None,
+            TxMessage::Served { waiter, handoff, .. } => {
+                let restore = handoff.restore.map_or(String::new(), |restore| {
                     format!(" < {}", String::from_utf8_lossy(&restore.args.slices().join(&b' ')))
                 });
-                Some(format!("{}: {}{restore}", waiter.wait.client.id, flat(&parcel.reply)))
+                Some(format!("{}: {}{restore}", waiter.wait.client.id, flat(&handoff.reply)))
             }
             other => panic!("{other:?}"),
         };
-        std::mem::take(&mut self.0.posts).into_iter().filter_map(served).collect()
+        std::mem::take(&mut self.0.outbox).into_iter().filter_map(served).collect()
     }
 
     #[track_caller]
@@ -109,11 +109,11 @@ impl Clients {
 
     /// The events since the last call.
     pub(crate) fn events(&mut self) -> Vec<String> {
-        let event = |post| match post {
-            Post::Event { message, .. } => Some(String::from_utf8_lossy(&message).into_owned()),
+        let event = |message| match message {
+            TxMessage::Event { message, .. } => Some(String::from_utf8_lossy(&message).into_owned()),
             _ => None,
         };
-        std::mem::take(&mut self.0.posts).into_iter().filter_map(event).collect()
+        std::mem::take(&mut self.0.outbox).into_iter().filter_map(event).collect()
     }
 }
 

@@ -327,7 +327,7 @@ fn run(seed: u64, always: &[&str], noted: &mut BTreeSet<String>, takes_part: imp
             }
         }
         done += round.len();
-        original.posts.clear();
+        original.outbox.clear();
         let replayed_effects: Vec<String> =
             effects.iter().map(|effect| shown(effect.db, &effect.args)).collect();
         if let Err(error) = replayed.replay(&effects) {

@@ -71,8 +71,9 @@ pub use store::storing::got_room;
 pub use table::{Command, CommandId, Table, subcommand_error};
 pub use take_or_wait::{TakeOrWait, Took};
 pub use task::{
-    BlockOn, Blocked, Client, Finds, Forget, IdleWaits, IsServed, JobsDue, JobsNews, Medium, Outcome, Parcel,
-    Parcels, Post, Published, Receiver, Restore, SOON_MS, Serve, Suffices, Task, Ticket, Wait, When, Work,
+    BlockOn, Blocked, Client, Finds, Forget, Handoff, HandoffPool, IdleWaits, IsServed, JobsDue, JobsNews,
+    Medium, Outcome, Published, Receiver, Restore, SOON_MS, Serve, Suffices, Task, Ticket, TxMessage, Wait,
+    When, Work,
 };
 pub use tx::{Due, Located, Tx};
 

@@ -13,7 +13,7 @@ use crate::error::CommandError;
 use crate::route::Needs;
 use crate::store::Store;
 use crate::table::{Command, CommandId, Table};
-use crate::task::{Client, Outcome, Post};
+use crate::task::{Client, Outcome, TxMessage};
 use crate::tx::Tx;
 
 /// A recorded effect, for tests.
@@ -38,7 +38,7 @@ pub struct Local {
     /// Whether commands come from a primary or a journal ([`Due::Keep`](crate::Due::Keep)).
     pub keeps_due: bool,
     /// Messages of the commands run so far (served waiters, published events).
-    pub posts: Vec<Post>,
+    pub outbox: Vec<TxMessage>,
     record: Recorder,
     tape: Tape,
 }
@@ -54,7 +54,7 @@ impl Local {
             now: 1_700_000_000_000,
             set_ahead_ms: 0,
             keeps_due: false,
-            posts: Vec::new(),
+            outbox: Vec::new(),
             record: Recorder::default(),
             tape: Tape::default(),
         }
@@ -114,7 +114,7 @@ impl Local {
         tx.commit();
         leave(&mut tx.hold);
         self.record = std::mem::take(&mut tx.record);
-        self.posts.append(&mut tx.posts);
+        self.outbox.append(&mut tx.outbox);
         outcome
     }
 

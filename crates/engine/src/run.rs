@@ -18,7 +18,7 @@ use crate::store::Store;
 use crate::store::queues::is_paused;
 use crate::store::queues::taking::is_closed;
 use crate::table::Command;
-use crate::task::{Client, Outcome, Post, Wait, When};
+use crate::task::{Client, Outcome, TxMessage, Wait, When};
 use crate::tx::{Telling, Tx};
 
 /// The most ready keys for which a shard keeps memory.
@@ -41,7 +41,7 @@ impl<'t> Tx<'t> {
         if self.holds_replies {
             self.begin_telling(command);
         }
-        let (mark, post_count) = (out.mark(), self.posts.len());
+        let (mark, post_count) = (out.mark(), self.outbox.len());
         let reply = Reply::new(out, client.proto);
         let located = std::mem::take(&mut self.located);
         let mut ctx: Ctx =
@@ -62,7 +62,7 @@ impl<'t> Tx<'t> {
                         // The next run publishes these messages again. But keys that have expired are gone,
                         // so only this run can announce them.
                         if !self.wrote {
-                            self.posts.truncate(post_count);
+                            self.outbox.truncate(post_count);
                         }
                         Outcome::Again(shards)
                     }
@@ -115,7 +115,7 @@ impl<'t> Tx<'t> {
     /// replies depend on.
     #[inline]
     pub fn has_news(&self) -> bool {
-        !self.posts.is_empty() | self.hold.has_unpublished() | self.holds_replies
+        !self.outbox.is_empty() | self.hold.has_unpublished() | self.holds_replies
     }
 
     /// Publishes the recorded effects. Call this before a shard is left: no thread may see a change whose
@@ -160,14 +160,14 @@ impl<'t> Tx<'t> {
         if self.seen == 0 {
             return;
         }
-        for post in &mut self.posts {
-            match post {
-                Post::Served { .. } if mutant::is_on(Mutant::ServedAtOnce) => {}
-                Post::Published(_) if mutant::is_on(Mutant::PublishedAtOnce) => {}
-                Post::Served { parcel, .. } => parcel.reply.hold_all(self.seen),
-                Post::Published(published) => published.held_for = published.held_for.max(self.seen),
-                Post::Free(_) | Post::Broadcast { .. } | Post::Event { .. } => {}
-                Post::Jobs(_) | Post::Flushed | Post::ServeLater { .. } => {}
+        for message in &mut self.outbox {
+            match message {
+                TxMessage::Served { .. } if mutant::is_on(Mutant::ServedAtOnce) => {}
+                TxMessage::Published(_) if mutant::is_on(Mutant::PublishedAtOnce) => {}
+                TxMessage::Served { handoff, .. } => handoff.reply.hold_all(self.seen),
+                TxMessage::Published(published) => published.held_for = published.held_for.max(self.seen),
+                TxMessage::Free(_) | TxMessage::Broadcast { .. } | TxMessage::Event { .. } => {}
+                TxMessage::Jobs(_) | TxMessage::Flushed | TxMessage::ServeLater { .. } => {}
             }
         }
     }
@@ -188,9 +188,9 @@ impl<'t> Tx<'t> {
                 }
             });
             (self.committed, self.written) = (place.slice, place.slice);
-            for post in &mut self.posts {
-                if let Post::Served { parcel, .. } = post {
-                    parcel.written = place.slice;
+            for message in &mut self.outbox {
+                if let TxMessage::Served { handoff, .. } = message {
+                    handoff.written = place.slice;
                 }
             }
         }
@@ -283,7 +283,7 @@ impl<'t> Tx<'t> {
             if let Some(also) = waiter.wait.also
                 && !self.hold.try_enter(also)
             {
-                self.posts.push(Post::ServeLater { ready: ready.clone(), also });
+                self.outbox.push(TxMessage::ServeLater { ready: ready.clone(), also });
                 return;
             }
             if waiter.claim.serve() {
@@ -300,9 +300,9 @@ impl<'t> Tx<'t> {
         key: &[u8],
         host: &mut dyn Host,
     ) {
-        let mut parcel = self.parcels.take();
-        self.spare_args = std::mem::take(&mut parcel.spare_args);
-        let out = &mut parcel.reply;
+        let mut handoff = self.handoffs.take();
+        self.spare_args = std::mem::take(&mut handoff.spare_args);
+        let out = &mut handoff.reply;
         let args = waiter.wait.args.slices();
         let client = Client { deny_blocking: true, ..waiter.wait.client };
         let table = self.table;
@@ -325,8 +325,8 @@ impl<'t> Tx<'t> {
         }
         drop(args);
         assert!(self.blocked.is_none(), "who is served does not wait again");
-        parcel.restore = self.restore.take();
-        parcel.spare_args = std::mem::take(&mut self.spare_args);
-        self.posts.push(Post::Served { waiter, ticket, parcel });
+        handoff.restore = self.restore.take();
+        handoff.spare_args = std::mem::take(&mut self.spare_args);
+        self.outbox.push(TxMessage::Served { waiter, ticket, handoff });
     }
 }

@@ -20,9 +20,9 @@ use crate::table::CommandId;
 const IDLE_MAX: usize = 64;
 /// Longer arguments are not kept.
 const ARGS_BYTES_MAX: usize = 1024;
-/// A larger parcel is not kept.
+/// A larger handoff is not kept.
 const PARCEL_BYTES_MAX: usize = 4096;
-/// With fewer idle parcels than this, a thread takes some that other threads do not need.
+/// With fewer idle handoffs than this, a thread takes some that other threads do not need.
 const PARCELS_LOW: usize = 8;
 
 /// The client for whom a command runs: the part of it that commands may see.
@@ -315,7 +315,7 @@ impl IdleWaits {
 
 /// The delivery for a served client, on its way to the client's thread.
 #[derive(Debug, Default)]
-pub struct Parcel {
+pub struct Handoff {
     /// The reply.
     pub reply: Output,
     /// The command that puts it back.
@@ -326,32 +326,32 @@ pub struct Parcel {
     pub(crate) spare_args: OwnedArgs,
 }
 
-/// Reusable empty parcels. The thread that serves takes one, and the client's thread puts it back; if one
-/// thread keeps serving clients of another, the parcels have to be carried back.
+/// Reusable empty handoffs. The thread that serves takes one, and the client's thread puts it back; if one
+/// thread keeps serving clients of another, the handoffs have to be carried back.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
-pub struct Parcels {
-    idle: Vec<Box<Parcel>>,
+pub struct HandoffPool {
+    idle: Vec<Box<Handoff>>,
     is_short: bool,
 }
 
-impl Parcels {
-    /// Takes an empty parcel.
-    pub fn take(&mut self) -> Box<Parcel> {
+impl HandoffPool {
+    /// Takes an empty handoff.
+    pub fn take(&mut self) -> Box<Handoff> {
         self.is_short |= self.idle.len() < PARCELS_LOW;
         self.idle.pop().unwrap_or_default()
     }
 
-    /// Keeps a delivered parcel, unless there are enough or it is large.
-    pub fn put_back(&mut self, mut parcel: Box<Parcel>) {
-        if let Some(restore) = parcel.restore.take() {
-            parcel.spare_args = restore.args;
+    /// Keeps a delivered handoff, unless there are enough or it is large.
+    pub fn put_back(&mut self, mut handoff: Box<Handoff>) {
+        if let Some(restore) = handoff.restore.take() {
+            handoff.spare_args = restore.args;
         }
-        parcel.reply.clear();
-        parcel.written = 0;
-        let memory_bytes = parcel.reply.capacity_bytes() + parcel.spare_args.memory_bytes();
+        handoff.reply.clear();
+        handoff.written = 0;
+        let memory_bytes = handoff.reply.capacity_bytes() + handoff.spare_args.memory_bytes();
         if self.idle.len() < IDLE_MAX && memory_bytes <= PARCEL_BYTES_MAX {
-            self.idle.push(parcel);
+            self.idle.push(handoff);
         }
     }
 
@@ -360,12 +360,12 @@ impl Parcels {
         self.idle.len() == IDLE_MAX
     }
 
-    /// Takes a parcel for another thread.
-    pub fn pop_surplus(&mut self) -> Option<Box<Parcel>> {
+    /// Takes a handoff for another thread.
+    pub fn pop_surplus(&mut self) -> Option<Box<Handoff>> {
         if self.idle.len() > IDLE_MAX / 2 { self.idle.pop() } else { None }
     }
 
-    /// Whether parcels ran low since the last call.
+    /// Whether handoffs ran low since the last call.
     pub fn was_short(&mut self) -> bool {
         std::mem::take(&mut self.is_short)
     }
@@ -446,7 +446,7 @@ impl Published {
 
 /// A message to a thread (possibly the own one) that is sent after the shards are left.
 #[derive(Debug)]
-pub enum Post {
+pub enum TxMessage {
     /// A waiter was served.
     Served {
         /// The wait that ended.
@@ -454,7 +454,7 @@ pub enum Post {
         /// The ticket with which it was served, by shard and number. That shard has already removed it.
         ticket: (ShardId, u64),
         /// The delivery for the client.
-        parcel: Box<Parcel>,
+        handoff: Box<Handoff>,
     },
     /// A message on a channel.
     Published(Published),

@@ -14,7 +14,9 @@ use shard::{Hold, ShardId, Subscriber, Told};
 
 use crate::args::OwnedArgs;
 use crate::table::Table;
-use crate::task::{Blocked, IdleWaits, Medium, Parcels, Post, Published, Receiver, Restore, Task, Wait};
+use crate::task::{
+    Blocked, HandoffPool, IdleWaits, Medium, Published, Receiver, Restore, Task, TxMessage, Wait,
+};
 
 /// The shared state of a transaction's commands.
 pub struct Tx<'t> {
@@ -32,7 +34,7 @@ pub struct Tx<'t> {
     /// they go.
     pub keeps_due: bool,
     /// Messages to send after the shards are left.
-    pub posts: Vec<Post>,
+    pub outbox: Vec<TxMessage>,
     /// Whether data was changed, so that the transaction cannot be run again.
     pub wrote: bool,
     /// Whether a script asked not to record effects (`redis.set_repl`).
@@ -71,8 +73,8 @@ pub struct Tx<'t> {
     pub(crate) expanded: Vec<u8>,
     /// Memory for its arguments.
     pub(crate) spare_args: OwnedArgs,
-    /// Reusable parcels for waiters.
-    pub parcels: Parcels,
+    /// Reusable handoffs for waiters.
+    pub handoffs: HandoffPool,
 }
 
 /// The treatment of an expired key or field that a command meets.
@@ -137,7 +139,7 @@ impl<'t> Tx<'t> {
             now,
             steady: now,
             keeps_due: false,
-            posts: Vec::new(),
+            outbox: Vec::new(),
             wrote: false,
             is_silent: false,
             located: Located::default(),
@@ -156,7 +158,7 @@ impl<'t> Tx<'t> {
             restore: None,
             expanded: Vec::new(),
             spare_args: OwnedArgs::default(),
-            parcels: Parcels::default(),
+            handoffs: HandoffPool::default(),
         }
     }
 
@@ -176,7 +178,7 @@ impl<'t> Tx<'t> {
     pub(crate) fn tell_of_change(&mut self, told: Told, key: &[u8], by: Subscriber) {
         self.invalidate(told.readers, key, by);
         if !told.listeners.is_empty() {
-            self.posts.push(Post::Broadcast { to: told.listeners, key: key.into() });
+            self.outbox.push(TxMessage::Broadcast { to: told.listeners, key: key.into() });
         }
     }
 
@@ -192,7 +194,7 @@ impl<'t> Tx<'t> {
     /// Publishes a message that a command of `by` caused.
     pub fn publish_by(&mut self, by: Subscriber, published: Published) {
         self.told_itself |= published.to.iter().any(|receiver| receiver.subscriber == by);
-        self.posts.push(Post::Published(published));
+        self.outbox.push(TxMessage::Published(published));
     }
 
     /// Notes whether a shard has ready keys that clients wait for.

@@ -9,7 +9,7 @@ use ds::list::End;
 use ds::num::ScoreBound;
 use ds::zset::ZSet;
 use engine::{
-    Change, Class, CommandError, JobsDue, JobsNews, Post, SOON_MS, Store, know_jobs, note_put_back,
+    Change, Class, CommandError, JobsDue, JobsNews, SOON_MS, Store, TxMessage, know_jobs, note_put_back,
     peek_into, push_command, push_event, upsert_in_place,
 };
 use keyspace::List;
@@ -264,7 +264,7 @@ impl<'q> Jobs<'q> {
         if time_ms < store.now() + SOON_MS {
             let (shard, _) = store.locate(self.queue);
             let (db, queue) = (store.client.db, self.queue.into());
-            store.tx.posts.push(Post::Jobs(JobsNews::Due(JobsDue { time_ms, shard, db, queue })));
+            store.tx.outbox.push(TxMessage::Jobs(JobsNews::Due(JobsDue { time_ms, shard, db, queue })));
         }
         Ok(count)
     }

@@ -17,7 +17,7 @@ use background::Visits;
 use ds::random::Random;
 use ds::zset::ZSet;
 use engine::{
-    Client, CommandResult, Ctx, Entry, KeySpec, Local, Outcome, OwnedEffect, Post, Run, Tx, keyword_is,
+    Client, CommandResult, Ctx, Entry, KeySpec, Local, Outcome, OwnedEffect, Run, Tx, TxMessage, keyword_is,
 };
 use keyspace::JobSettings;
 use resp::{Output, Proto};
@@ -390,8 +390,8 @@ fn who_waits_is_served_and_what_nobody_got_goes_back() {
     world.check("JOB.TAKE w LEASE 10 FROM q", "*-1");
     world.check("JOB.TAKE w LEASE 10 WAIT 0 FROM p q", "waits");
     world.say("LPUSH q one");
-    let served = std::mem::take(&mut world.0.posts).into_iter().find_map(|post| match post {
-        Post::Served { parcel, .. } => Some(parcel),
+    let served = std::mem::take(&mut world.0.outbox).into_iter().find_map(|message| match message {
+        TxMessage::Served { handoff, .. } => Some(handoff),
         _ => None,
     });
     let served = served.expect("it waited for this");

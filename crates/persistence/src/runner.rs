@@ -146,7 +146,7 @@ impl<'s> Runner<'s> {
         }
         let outcome = self.tx.run(command, args, &self.client, &mut (), &mut self.out);
         self.tx.finish(&mut ());
-        self.tx.posts.clear();
+        self.tx.outbox.clear();
         self.tx.restore = None;
         let failure = match outcome {
             Outcome::Done => None,

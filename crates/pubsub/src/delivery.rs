@@ -22,7 +22,7 @@
 
 use std::sync::Arc;
 
-use engine::{Medium, Post, Published, Receiver};
+use engine::{Medium, Published, Receiver, TxMessage};
 use resp::{Output, Proto, Reply};
 use shard::{Scope, Subscriber};
 
@@ -39,11 +39,11 @@ pub fn split_by_thread(mut published: Published, mut send: impl FnMut(u16, Publi
     }
 }
 
-/// Takes messages for receivers on `thread` out of `posts`.
-pub fn take_for_thread(posts: &mut [Post], thread: u16) -> Vec<Published> {
+/// Takes messages for receivers on `thread` out of `outbox`.
+pub fn take_for_thread(outbox: &mut [TxMessage], thread: u16) -> Vec<Published> {
     let mut taken = Vec::new();
-    for post in posts {
-        if let Post::Published(published) = post {
+    for message in outbox {
+        if let TxMessage::Published(published) = message {
             let all = std::mem::take(&mut published.to);
             let (there, elsewhere) =
                 all.into_iter().partition(|receiver| receiver.subscriber.thread == thread);
@@ -164,10 +164,10 @@ mod tests {
 
     #[test]
     fn what_is_for_one_thread_is_taken_out() {
-        let mut posts = [Post::Flushed, Post::Published(published(TO))];
-        let taken = take_for_thread(&mut posts, 1);
+        let mut outbox = [TxMessage::Flushed, TxMessage::Published(published(TO))];
+        let taken = take_for_thread(&mut outbox, 1);
         assert_eq!(taken.iter().map(connections).collect::<Vec<_>>(), [[10, 30, 10]]);
-        let Post::Published(left) = &posts[1] else { panic!("it stays in its place") };
+        let TxMessage::Published(left) = &outbox[1] else { panic!("it stays in its place") };
         assert_eq!(connections(left), [20, 20]);
     }
 

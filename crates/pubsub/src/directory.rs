@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use engine::{Medium, Post, Published, Receiver};
+use engine::{Medium, Published, Receiver, TxMessage};
 use shard::{Scope, Subscriber};
 
 use crate::patterns::{PatternMap, Patterns};
@@ -86,17 +86,18 @@ impl Directory {
         }
     }
 
-    /// Takes keyspace events out of `posts`, and sends those that have subscribers. To be called while the changed keys
+    /// Takes keyspace events out of `outbox`, and sends those that have subscribers. To be called while the changed keys
     /// are locked, so that events of the same keys are sent in the order of the changes. They are held until slice
     /// `held_for` is durable.
-    pub fn send_events(&self, posts: &mut Vec<Post>, held_for: u64, mut send: impl FnMut(Published)) {
-        let events: Vec<Post> = posts.extract_if(.., |post| matches!(post, Post::Event { .. })).collect();
+    pub fn send_events(&self, outbox: &mut Vec<TxMessage>, held_for: u64, mut send: impl FnMut(Published)) {
+        let events: Vec<TxMessage> =
+            outbox.extract_if(.., |message| matches!(message, TxMessage::Event { .. })).collect();
         if events.is_empty() || self.patterns.len() + self.event_channels.len() == 0 {
             return;
         }
         let (channels, patterns) = (self.event_channels.snapshot(), self.patterns.snapshot());
         for event in events {
-            let Post::Event { channel, message } = event else { continue };
+            let TxMessage::Event { channel, message } = event else { continue };
             let subscribed = channels.get(&*channel).into_iter().flatten();
             let mut to: Vec<Receiver> =
                 subscribed.map(|&subscriber| Receiver { subscriber, pattern: None }).collect();
@@ -152,11 +153,11 @@ mod tests {
 
     /// The receivers of an event on a channel: thread and pattern.
     fn sent(directory: &Directory, channel: &str) -> Vec<(u16, Option<String>)> {
-        let event = Post::Event { channel: channel.as_bytes().into(), message: (*b"set").into() };
-        let mut posts = vec![event, Post::Flushed];
+        let event = TxMessage::Event { channel: channel.as_bytes().into(), message: (*b"set").into() };
+        let mut outbox = vec![event, TxMessage::Flushed];
         let mut sent = Vec::new();
-        directory.send_events(&mut posts, 0, |published| sent.extend(published.to));
-        assert!(matches!(posts[..], [Post::Flushed]));
+        directory.send_events(&mut outbox, 0, |published| sent.extend(published.to));
+        assert!(matches!(outbox[..], [TxMessage::Flushed]));
         let shown = |receiver: &Receiver| {
             let pattern =
                 receiver.pattern.as_deref().map(|pattern| String::from_utf8_lossy(pattern).into_owned());

@@ -1,6 +1,6 @@
 //! Tests of the commands without a server: a few clients on one thread, each with its subscriptions.
 
-use engine::{Client, CommandResult, Host, Local, OwnCall, Post, Rule, function_of};
+use engine::{Client, CommandResult, Host, Local, OwnCall, Rule, TxMessage, function_of};
 use resp::{Output, Proto};
 
 use crate::{Directory, ENTRIES, Entry, Subscribing, Subscriptions};
@@ -56,7 +56,7 @@ impl Clients {
 
     /// The receivers of the last message, with the pattern that matched.
     fn receivers(&mut self) -> Vec<(u64, Option<String>)> {
-        let Some(Post::Published(published)) = self.store.posts.pop() else { return Vec::new() };
+        let Some(TxMessage::Published(published)) = self.store.outbox.pop() else { return Vec::new() };
         let by = |pattern: &[u8]| String::from_utf8_lossy(pattern).into_owned();
         let shown = published.to.iter().map(|to| (to.subscriber.connection, to.pattern.as_deref().map(by)));
         shown.collect()

@@ -15,7 +15,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use engine::{Client, Post};
+use engine::{Client, TxMessage};
 use shard::{Lent, ShardId};
 
 use crate::apply::run_steps;
@@ -38,7 +38,7 @@ enum PartState {
 /// The result of a part.
 struct PartOutcome {
     shards: Lent,
-    posts: Vec<Post>,
+    outbox: Vec<TxMessage>,
     failed: Vec<Range<usize>>,
 }
 
@@ -72,10 +72,10 @@ impl Help {
         let Some(lent) = take(&parts[self.part]) else { return };
         let failed = self.wide.run_part(self.part, lent, following, stage);
         let tx = stage.tx();
-        let (posts, shards) = (std::mem::take(&mut tx.posts), tx.hold.lend(|_| true));
+        let (outbox, shards) = (std::mem::take(&mut tx.outbox), tx.hold.lend(|_| true));
         let mut part = lock(&parts[self.part]);
         assert!(matches!(*part, PartState::Taken), "a part is run once");
-        *part = PartState::Back(PartOutcome { shards, posts, failed });
+        *part = PartState::Back(PartOutcome { shards, outbox, failed });
         drop(part);
         came_back.notify_one();
     }
@@ -117,7 +117,7 @@ impl Wide {
             let is_of_part = |id: &ShardId| part_of(*id, thread_count) == part;
             assert!(outcome.shards.ids().iter().all(is_of_part), "what was lent comes back");
             stage.tx().hold.take(outcome.shards);
-            stage.tx().posts.extend(outcome.posts);
+            stage.tx().outbox.extend(outcome.outbox);
             failed.extend(outcome.failed);
         }
         wide.round.write_blanks(bytes, &failed);

@@ -6,7 +6,7 @@ use acl::Access;
 use clients::session::{Answer, Emptied, Question};
 use clients::{Entrance, Listening, Mover, Order};
 use commands::keys::populate::Share;
-use engine::{Client, Parcel, Post, Published, Task};
+use engine::{Client, Handoff, Published, Task, TxMessage};
 use heap::{Exempt, Exemption};
 use ops::migrate::Returned;
 use proactor::{ConnId, Socket};
@@ -37,7 +37,7 @@ pub(crate) enum Message {
     /// A delegated task comes back, with the messages that it published for subscribers of this thread.
     Done(Box<Delegated<Task>>, Vec<Published>),
     /// A transaction did something that concerns connections of this thread.
-    Post(Post),
+    FromTx(TxMessage),
     /// A message for subscribers of this thread.
     Deliver(Published),
     /// Keys have changed that clients of this thread track. Their memory does not count.
@@ -66,8 +66,8 @@ pub(crate) enum Message {
     OwnHeap,
     /// A shutdown asks whether the thread still reads its messages.
     ComeBy,
-    /// Memory for reuse: the node, and a parcel for a served waiter.
-    Spare(Box<Parcel>),
+    /// Memory for reuse: the node, and a handoff for a served waiter.
+    Spare(Box<Handoff>),
     /// Begin another turn, because the settings have changed or the server stops.
     Wake,
 }
@@ -120,11 +120,11 @@ impl Message {
 }
 
 impl Emptied for Message {
-    fn emptied(parcel: Option<Box<Parcel>>) -> Self {
-        parcel.map_or(Message::Wake, Message::Spare)
+    fn emptied(handoff: Option<Box<Handoff>>) -> Self {
+        handoff.map_or(Message::Wake, Message::Spare)
     }
 
-    fn into_spare_parcel(self) -> Option<Box<Parcel>> {
-        if let Message::Spare(parcel) = self { Some(parcel) } else { None }
+    fn into_spare_handoff(self) -> Option<Box<Handoff>> {
+        if let Message::Spare(handoff) = self { Some(handoff) } else { None }
     }
 }

@@ -26,8 +26,8 @@ use replication::{Acks, Following, Primary, Quorum, random_id};
 use scripting::Scripts;
 use shard::Placement;
 
-use crate::mailroom::Remote;
 use crate::message::Message;
+use crate::messages::Remote;
 use crate::reports::observe_settings;
 
 /// Limit of idle nodes for messages that are kept for any thread, per thread.

@@ -109,7 +109,7 @@ impl SimulatedServer {
         let (shards, threads) = (&self.0.0.shards, &self.0.0.threads);
         let held = shards.ids().chain([shards.roaming()]).filter(|id| shards.is_held(*id));
         let held = held.map(|id| format!("{id:?} is held"));
-        let unread = (0..threads.len()).filter(|id| threads[*id].has_mail());
+        let unread = (0..threads.len()).filter(|id| threads[*id].has_messages());
         held.chain(unread.map(|id| format!("thread {id} has not taken its mail"))).collect()
     }
 

@@ -23,12 +23,12 @@ pub(crate) fn deliver_to(
     delivery: &mut Delivery,
     out: &mut Output,
 ) {
-    net.mailroom.fetch();
+    net.messages.fetch();
     let client = session.client;
     let (own, conn) = (client.subscriber(), ConnId::from_bits(client.connection));
     let tracks = session.tracking.is_some();
     let mut arrived = Vec::new();
-    for message in net.mailroom.come_mut() {
+    for message in net.messages.come_mut() {
         let published = match message {
             Message::Deliver(published) => std::slice::from_mut(published),
             Message::Done(_, published) => published,

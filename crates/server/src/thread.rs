@@ -169,12 +169,12 @@ impl Thread {
         self.host.outputs.delivery.check_news(now_ms, &mut self.host.net);
         // Messages come before input. So a client that knows of an event finds it done, and is told of it before the
         // reply to what it sends next.
-        self.host.net.mailroom.fetch();
-        self.take_mail();
+        self.host.net.messages.fetch();
+        self.take_messages();
         self.take_events();
-        self.host.net.mailroom.end_wait();
-        self.host.net.mailroom.fetch();
-        self.take_mail();
+        self.host.net.messages.end_wait();
+        self.host.net.messages.fetch();
+        self.take_messages();
         serve_rest(self);
         if !self.tx.hold.kept().is_empty() {
             self.drain_kept();
@@ -189,7 +189,7 @@ impl Thread {
         if !self.host.background.stale_watches.is_empty() {
             self.forget_watches();
         }
-        self.take_mail();
+        self.take_messages();
         if !self.host.outputs.delivery.broadcasts.is_empty() {
             self.host.outputs.delivery.send_broadcasts(&mut self.host.net);
         }
@@ -200,7 +200,7 @@ impl Thread {
         while let Some(conn) = self.host.outputs.pop_exceeding(&mut self.host.net, self.host.shared) {
             self.close(conn, CloseMode::Now);
         }
-        self.host.net.mailroom.balance(&mut self.tx.parcels, &self.host.shared.spares);
+        self.host.net.messages.balance(&mut self.tx.handoffs, &self.host.shared.spares);
         self.host.background.has_blocks_to_sort = heap::settle();
         self.host.net.count_turn(began);
         Ok(!self.host.shared.stopping.load(Ordering::Acquire))
@@ -228,7 +228,7 @@ impl Thread {
                     }
                 }
                 Event::Detached { conn } => {
-                    self.host.net.mailroom.send(self.host.net.id, Message::Depart(conn))
+                    self.host.net.messages.send(self.host.net.id, Message::Depart(conn))
                 }
                 Event::Wake => {}
             }
@@ -246,7 +246,7 @@ impl Thread {
             return Some(Duration::ZERO);
         }
         let busy = !self.tx.hold.kept().is_empty()
-            || self.host.net.mailroom.is_busy()
+            || self.host.net.messages.is_busy()
             || !self.host.net.unserved.is_empty()
             || !self.host.net.events.is_empty()
             || self.host.background.garbage.has_work(self.host.background.snapshot.has_room())
@@ -277,8 +277,8 @@ impl Thread {
     }
 
     /// Handles its messages.
-    pub(crate) fn take_mail(&mut self) {
-        while let Some(message) = self.host.net.mailroom.pop() {
+    pub(crate) fn take_messages(&mut self) {
+        while let Some(message) = self.host.net.messages.pop() {
             self.receive(message);
         }
     }

@@ -304,7 +304,7 @@ fn hpersist(ctx: &mut Ctx) -> CommandResult {
 
 #[cfg(test)]
 mod tests {
-    use engine::{Local, Post};
+    use engine::{Local, TxMessage};
 
     /// A hash whose field `a` expires in a second and `b` in two.
     fn local() -> Local {
@@ -359,8 +359,8 @@ mod tests {
         local.config.notify = u32::MAX;
         local.now += 2001;
         assert_eq!(local.line("HLEN h"), ":0\r\n");
-        let events = local.posts.iter().filter_map(|post| match post {
-            Post::Event { channel, .. } => Some(String::from_utf8_lossy(channel).into_owned()),
+        let events = local.outbox.iter().filter_map(|message| match message {
+            TxMessage::Event { channel, .. } => Some(String::from_utf8_lossy(channel).into_owned()),
             _ => None,
         });
         let events: Vec<String> = events.filter(|channel| channel.contains("keyevent")).collect();

@@ -4,7 +4,7 @@
 
 use engine::Flag::*;
 use engine::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Garbage, Group, Mode, Post, Route, Run, Shape, Store,
+    Acl, CommandError, CommandResult, Ctx, Entry, Garbage, Group, Mode, Route, Run, Shape, Store, TxMessage,
     content, has_stream, integer, keyword_is, oneof, ready_after, token,
 };
 use shard::{Content, Ready, ShardId};
@@ -136,7 +136,7 @@ fn flush(store: &mut Store, id: ShardId, db: u32) {
     let has_ready = !shard.ready.is_empty();
     tx.note_ready(has_ready);
     tx.wrote = true;
-    tx.posts.push(Post::Free(Garbage::Db(Box::new(taken))));
+    tx.outbox.push(TxMessage::Free(Garbage::Db(Box::new(taken))));
 }
 
 pub(super) const SWAPDB: Entry = Entry {

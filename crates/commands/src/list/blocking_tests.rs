@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use engine::{
-    BlockOn, Class, Client, CommandResult, Ctx, Entry, Local, Needs, Outcome, Post, Route, Run, Shards,
-    Table, Tx, When,
+    BlockOn, Class, Client, CommandResult, Ctx, Entry, Local, Needs, Outcome, Route, Run, Shards, Table, Tx,
+    TxMessage, When,
 };
 use keyspace::Kind;
 use resp::{Output, Proto};
@@ -42,10 +42,10 @@ fn what_was_popped_for_a_client_that_is_gone_goes_back_to_its_place() {
         let mut clients = Clients::new();
         clients.wait(1, wait);
         clients.check("RPUSH q a b c", ":3");
-        let Some(Post::Served { parcel, .. }) = clients.0.posts.pop() else {
+        let Some(TxMessage::Served { handoff, .. }) = clients.0.outbox.pop() else {
             panic!("{wait} was not served");
         };
-        let restore = parcel.restore.expect("it was popped");
+        let restore = handoff.restore.expect("it was popped");
         clients.0.reply(Proto::Resp2, &restore.args.slices());
         clients.check("LRANGE q 0 -1", "*3 $1 a $1 b $1 c");
     }
@@ -224,8 +224,9 @@ fn what_expired_before_it_runs_again_is_still_told() {
     let command = table.resolve(&args).unwrap();
     let outcome = tx.run(command, &args, &client, &mut (), &mut Output::new());
     assert!(matches!(outcome, Outcome::Again(_)), "{outcome:?}");
-    let is_news = |post: &Post| matches!(post, Post::Event { message, .. } if **message == *b"expired");
-    assert!(tx.posts.iter().any(is_news), "{:?}", tx.posts);
+    let is_news =
+        |message: &TxMessage| matches!(message, TxMessage::Event { message, .. } if **message == *b"expired");
+    assert!(tx.outbox.iter().any(is_news), "{:?}", tx.outbox);
     for hold in [&mut tx.hold, &mut other] {
         while let Some(&id) = hold.entered().last() {
             assert!(hold.leave_or_keep(id));

@@ -2,7 +2,7 @@
 //! effects, events, times, and that rebuilding a stream gives the same stream.
 
 use ds::stream::{Stream, StreamId};
-use engine::{Class, Client, Local, Post};
+use engine::{Class, Client, Local, TxMessage};
 use resp::Proto;
 
 use crate::FAMILIES;
@@ -45,7 +45,7 @@ fn a_reader_waits_on_while_the_stream_is_another_or_gone() {
     clients.wait(1, "XREAD BLOCK 0 STREAMS s $");
     for line in ["DEL s", "SET s x", "DEL s", "RPUSH s a", "DEL s", "XADD s 6-6 f v", "FLUSHALL"] {
         clients.run(0, line);
-        clients.0.posts.retain(|post| !matches!(post, Post::Free(_)));
+        clients.0.outbox.retain(|message| !matches!(message, TxMessage::Free(_)));
         clients.check_served(&[]);
     }
     clients.check("XADD s 8-1 f v", "$3 8-1");
@@ -97,7 +97,7 @@ fn a_consumer_is_told_that_its_group_is_gone() {
         clients.check("XGROUP CREATE s g $ MKSTREAM", "+OK");
         clients.wait(1, "XREADGROUP GROUP g alice BLOCK 0 STREAMS s >");
         lines.iter().for_each(|line| _ = clients.run(0, line));
-        clients.0.posts.retain(|post| !matches!(post, Post::Free(_)));
+        clients.0.outbox.retain(|message| !matches!(message, TxMessage::Free(_)));
         clients.check_served(&[&format!("1: {expected}")]);
     }
 }
@@ -313,10 +313,12 @@ fn what_is_large_is_freed_later() {
     }
     clients.run(0, "XGROUP CREATE s g 0");
     clients.run(0, "XREADGROUP GROUP g alice STREAMS s >");
-    clients.0.posts.clear();
+    clients.0.outbox.clear();
     for line in ["XGROUP DESTROY s g", "DEL s"] {
         clients.check(line, ":1");
-        let Some(Post::Free(mut garbage)) = clients.0.posts.pop() else { panic!("{line} leaves nothing") };
+        let Some(TxMessage::Free(mut garbage)) = clients.0.outbox.pop() else {
+            panic!("{line} leaves nothing")
+        };
         while !garbage.free_slice().1 {}
     }
 }

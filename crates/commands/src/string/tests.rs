@@ -1,7 +1,7 @@
 //! Tests that transcripts cannot cover, because they see only bytes: large values are sent from the keyspace
 //! without a copy, replies that wait to be sent do not change, and the effects and events of conditional commands.
 
-use engine::{Class, Client, Local, Post};
+use engine::{Class, Client, Local, TxMessage};
 use keyspace::SHARED_BYTES_MIN;
 use resp::{Output, Proto};
 
@@ -78,9 +78,9 @@ fn what_takes_long_to_free_is_freed_later() {
         ([b"RPUSH", b"key", &long], true),
     ] {
         run(&mut store, &make);
-        store.posts.clear();
+        store.outbox.clear();
         run(&mut store, &[b"DEL", b"key"]);
-        let is_posted = store.posts.iter().any(|post| matches!(post, Post::Free(_)));
+        let is_posted = store.outbox.iter().any(|message| matches!(message, TxMessage::Free(_)));
         assert_eq!(is_posted, is_large, "{:?} of {} bytes", make[0], make[2].len());
     }
 }

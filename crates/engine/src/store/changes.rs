@@ -8,7 +8,7 @@
 //! at run time.
 
 use crate::change::Change;
-use crate::task::Post;
+use crate::task::TxMessage;
 use effectlog::NO_DB;
 use keyspace::Class;
 use shard::ShardId;
@@ -70,7 +70,7 @@ impl Store<'_, '_> {
                 self.tx.hold.shard_mut(id).tracking.clear_keys();
             }
         }
-        self.tx.posts.push(Post::Flushed);
+        self.tx.outbox.push(TxMessage::Flushed);
         self.tx.told_itself = true;
     }
 
@@ -78,7 +78,7 @@ impl Store<'_, '_> {
     #[inline]
     pub fn notify(&mut self, class: Class, event: &'static str, key: &[u8]) {
         if self.tx.config.notify & class as u32 != 0 {
-            post_event(&mut self.tx.posts, self.tx.config.notify, self.client.db, event, key);
+            post_event(&mut self.tx.outbox, self.tx.config.notify, self.client.db, event, key);
         }
     }
 
@@ -184,13 +184,13 @@ pub(super) fn effect_of_time(store: &mut Store<'_, '_>, args: &[&[u8]]) {
 }
 
 #[cold]
-pub(super) fn post_event(posts: &mut Vec<Post>, mask: u32, db: u32, event: &'static str, key: &[u8]) {
+pub(super) fn post_event(outbox: &mut Vec<TxMessage>, mask: u32, db: u32, event: &'static str, key: &[u8]) {
     if mask & Class::Keyspace as u32 != 0 {
         let channel = [format!("__keyspace@{db}__:").as_bytes(), key].concat().into();
-        posts.push(Post::Event { channel, message: event.as_bytes().into() });
+        outbox.push(TxMessage::Event { channel, message: event.as_bytes().into() });
     }
     if mask & Class::Keyevent as u32 != 0 {
         let channel = format!("__keyevent@{db}__:{event}").into_bytes().into();
-        posts.push(Post::Event { channel, message: key.into() });
+        outbox.push(TxMessage::Event { channel, message: key.into() });
     }
 }

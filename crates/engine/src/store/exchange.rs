@@ -7,7 +7,7 @@ use shard::{Content, Placement, Ready, ShardId};
 
 use super::queues::beside_in;
 use crate::garbage::Garbage;
-use crate::task::Post;
+use crate::task::TxMessage;
 use crate::tx::Tx;
 
 /// The notice for clients that wait for `key` in database `number`, which changed from `before` to `now`;
@@ -66,6 +66,6 @@ fn replace(tx: &mut Tx, id: ShardId, db: u32, dbs: &mut Dbs) {
     tx.note_ready(has_ready);
     tx.wrote = true;
     if !old.is_empty() || old.is_cut() {
-        tx.posts.push(Post::Free(Garbage::Db(Box::new(old))));
+        tx.outbox.push(TxMessage::Free(Garbage::Db(Box::new(old))));
     }
 }

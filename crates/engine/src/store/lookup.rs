@@ -135,7 +135,7 @@ fn upsert_or<'s, T: Type>(
     let (id, hash) = store.locate(key);
     expire_to_write(store, id, hash, key);
     let (db, touch) = (store.client.db, !store.client.no_touch);
-    let Tx { hold, config, posts, now, steady, is_unfinished, has_ready, .. } = &mut *store.tx;
+    let Tx { hold, config, outbox, now, steady, is_unfinished, has_ready, .. } = &mut *store.tx;
     let shard = hold.shard_mut(id);
     let waiters = &mut shard.waiters;
     let (mut record, is_new) = shard.dbs[db as usize].find_or_insert(hash, key, |key, idle| {
@@ -149,7 +149,7 @@ fn upsert_or<'s, T: Type>(
             (*is_unfinished, *has_ready) = (true, true);
         }
         if config.notify & Class::New as u32 != 0 {
-            post_event(posts, config.notify, db, "new", key);
+            post_event(outbox, config.notify, db, "new", key);
         }
     } else {
         if touch {
@@ -218,7 +218,7 @@ fn read_with_buffer<'s>(
     let (id, hash) = store.locate(key);
     let is_hidden = expire_if_due(store, id, hash, key);
     let (db, touch) = (store.client.db, !store.client.no_touch);
-    let Tx { hold, config, posts, now, expanded, .. } = &mut *store.tx;
+    let Tx { hold, config, outbox, now, expanded, .. } = &mut *store.tx;
     let shard = hold.shard_mut(id);
     let found = if is_hidden { None } else { shard.dbs[db as usize].find_to_touch(hash, key) };
     match found {
@@ -233,7 +233,7 @@ fn read_with_buffer<'s>(
         None => {
             shard.stats.keyspace_misses.add(1);
             if config.notify & Class::KeyMiss as u32 != 0 {
-                post_event(posts, config.notify, db, "keymiss", key);
+                post_event(outbox, config.notify, db, "keymiss", key);
             }
             None
         }

@@ -14,7 +14,7 @@ use super::changes::{effect_of_time, tell};
 use super::lookup::{expire_to_write, note_access};
 use crate::change::Change;
 use crate::garbage::Garbage;
-use crate::task::Post;
+use crate::task::TxMessage;
 use keyspace::Class;
 
 /// The most fields in one `HDEL` that is recorded as an effect.
@@ -178,7 +178,7 @@ impl Store<'_, '_> {
             }
         };
         if is_large {
-            self.tx.posts.push(Post::Free(Garbage::Value(value)));
+            self.tx.outbox.push(TxMessage::Free(Garbage::Value(value)));
         }
     }
 

@@ -31,7 +31,7 @@ use ds::hash::Hash;
 use ds::num::ScoreBound;
 use ds::zset::{ZSet, ZSetRef};
 use engine::{
-    Change, Class, CommandError, JobsDue, JobsNews, Post, Rates, Room, SOON_MS, Store, beside, got_room,
+    Change, Class, CommandError, JobsDue, JobsNews, Rates, Room, SOON_MS, Store, TxMessage, beside, got_room,
     keyword_is, parse_i64, peek_into,
 };
 use keyspace::List;
@@ -173,7 +173,12 @@ impl Limit {
         // Let the thread move the groups that the new limit affects.
         let (shard, _) = store.locate(queue);
         let (db, time_ms) = (store.client.db, store.now());
-        store.tx.posts.push(Post::Jobs(JobsNews::Due(JobsDue { time_ms, shard, db, queue: queue.into() })));
+        store.tx.outbox.push(TxMessage::Jobs(JobsNews::Due(JobsDue {
+            time_ms,
+            shard,
+            db,
+            queue: queue.into(),
+        })));
         Ok(())
     }
 
@@ -264,7 +269,7 @@ impl Keys {
         if let Some(time_ms) = opens_ms.filter(|opens_ms| *opens_ms < store.now() + SOON_MS) {
             let (shard, _) = store.locate(queue);
             let (db, queue) = (store.client.db, queue.into());
-            store.tx.posts.push(Post::Jobs(JobsNews::Due(JobsDue { time_ms, shard, db, queue })));
+            store.tx.outbox.push(TxMessage::Jobs(JobsNews::Due(JobsDue { time_ms, shard, db, queue })));
         }
         Ok(opens_ms)
     }

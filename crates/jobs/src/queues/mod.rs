@@ -71,9 +71,6 @@ pub struct QueueWork<'h> {
     pub now_ns: &'h mut dyn FnMut() -> u64,
 }
 
-/// Whether a client, which runs this call of a command, may also read and change these keys.
-pub type MayChange<'h> = dyn Fn(&Command, &[&[u8]], Keys<'_>) -> bool + 'h;
-
 impl QueueWork<'_> {
     /// The progress of the client's command, if it is to run again.
     fn progress(&mut self) -> &mut Option<Box<Progress>> {

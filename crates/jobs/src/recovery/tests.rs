@@ -1,6 +1,6 @@
 //! Processes that die, stop and live, and what becomes of their jobs.
 
-use engine::{Client, JobsNews, Local, Post};
+use engine::{Client, JobsNews, Local, TxMessage};
 use keyspace::queue::RecoveryFigures;
 use resp::{Output, Proto};
 use shard::{Placement, ShardId};
@@ -55,8 +55,8 @@ impl Stage {
         let mut out = Output::new();
         let local = &mut self.taken.world.0;
         local.run(client, &args, &mut (), &mut out);
-        for post in std::mem::take(&mut local.posts) {
-            if let Post::Jobs(JobsNews::Beat { db, set, identity, client }) = post {
+        for message in std::mem::take(&mut local.outbox) {
+            if let TxMessage::Jobs(JobsNews::Beat { db, set, identity, client }) = message {
                 self.recovery.beat(Process { db, set, identity }, client, local.now.cast_unsigned());
             }
         }

@@ -2,7 +2,7 @@
 
 use ds::random::Random;
 use ds::zset::ZSet;
-use engine::{Client, JobsNews, Post};
+use engine::{Client, JobsNews, TxMessage};
 use resp::Proto;
 
 use super::World;
@@ -10,9 +10,9 @@ use super::World;
 impl World {
     /// The replies with which waiters were served since the last call.
     pub(super) fn served(&mut self) -> Vec<String> {
-        let posts = std::mem::take(&mut self.0.posts).into_iter();
-        let replies = posts.filter_map(|post| match post {
-            Post::Served { parcel, .. } => Some(parcel.reply.to_vec()),
+        let outbox = std::mem::take(&mut self.0.outbox).into_iter();
+        let replies = outbox.filter_map(|message| match message {
+            TxMessage::Served { handoff, .. } => Some(handoff.reply.to_vec()),
             _ => None,
         });
         replies.map(|reply| String::from_utf8_lossy(&reply).trim_end().replace("\r\n", " ")).collect()
@@ -20,8 +20,8 @@ impl World {
 
     /// The times at which the thread was told to look at a queue.
     fn told(&self) -> Vec<i64> {
-        let due = self.0.posts.iter().filter_map(|post| match post {
-            Post::Jobs(JobsNews::Due(due)) => Some(due.time_ms),
+        let due = self.0.outbox.iter().filter_map(|message| match message {
+            TxMessage::Jobs(JobsNews::Due(due)) => Some(due.time_ms),
             _ => None,
         });
         due.collect()

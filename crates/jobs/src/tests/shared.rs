@@ -56,7 +56,7 @@ fn who_waits_gets_a_job_behind_any_number_of_dropped_ones() {
     }
     world.say("JOB.PUT q p ID live");
     world.check("JOB.TAKE w LEASE 10 WAIT 0 FROM q", "waits");
-    assert!(world.0.posts.iter().any(|post| matches!(post, engine::Post::Served { .. })));
+    assert!(world.0.outbox.iter().any(|message| matches!(message, engine::TxMessage::Served { .. })));
     world.check("ZRANGE {q}:jobs:active 0 -1", "*1 $4 live");
 }
 

@@ -109,8 +109,8 @@ impl Taking {
 
     /// The clients that waited and were served since the last call.
     fn served(&mut self) -> usize {
-        let posts = std::mem::take(&mut self.world.0.posts);
-        posts.iter().filter(|post| matches!(post, Post::Served { .. })).count()
+        let outbox = std::mem::take(&mut self.world.0.outbox);
+        outbox.iter().filter(|message| matches!(message, TxMessage::Served { .. })).count()
     }
 
     /// Whether the element is somewhere in the store, or noted as popped by the client.

@@ -49,11 +49,11 @@ impl<S: Read + Write> TargetStream for S {}
 
 /// A key to be moved.
 #[derive(Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct MovingKey {
     pub(crate) key: Box<[u8]>,
     /// The value when it was last read. `None`: the key no longer exists, and has to be deleted at the target.
     pub(crate) content: Option<DumpedValue>,
-    pub(crate) state: ParcelState,
+    pub(crate) state: MovingState,
 }
 
 /// A value and its expiry.
@@ -66,9 +66,9 @@ pub(crate) struct DumpedValue {
     pub(crate) ttl_ms: i64,
 }
 
-/// The state of a parcel.
+/// The state of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ParcelState {
+pub(crate) enum MovingState {
     /// The value has to be sent.
     Here,
     /// The target has it.
@@ -80,7 +80,7 @@ pub(crate) enum ParcelState {
 /// The state of one call of `MIGRATE`.
 #[derive(Debug)]
 pub struct Migration {
-    pub(crate) parcels: Vec<Parcel>,
+    pub(crate) moving_keys: Vec<MovingKey>,
     /// Existing keys at the target may be overwritten.
     pub(crate) replace: bool,
     /// How often keys were sent.
@@ -150,34 +150,34 @@ impl Migration {
         for _ in &preamble {
             refusal = refusal.or(replies.next()?);
         }
-        for parcel in self.parcels.iter_mut().filter(|parcel| parcel.state == ParcelState::Here) {
+        for moving in self.moving_keys.iter_mut().filter(|moving| moving.state == MovingState::Here) {
             let answer = replies.next()?;
-            parcel.state = match refusal.clone().or(answer) {
-                None => ParcelState::There,
+            moving.state = match refusal.clone().or(answer) {
+                None => MovingState::There,
                 Some(error) => {
                     self.failure.get_or_insert(error);
-                    ParcelState::Refused
+                    MovingState::Refused
                 }
             };
         }
         Ok(())
     }
 
-    /// Writes the requests of `preamble`, then those of all parcels that have to be sent.
+    /// Writes the requests of `preamble`, then those of all keys that have to be sent.
     fn write_all(&self, preamble: &[Vec<Vec<u8>>], stream: &mut dyn TargetStream) -> io::Result<()> {
         let mut out = Vec::new();
         preamble.iter().for_each(|request| resp::encode_request(request, &mut out));
-        for parcel in self.parcels.iter().filter(|parcel| parcel.state == ParcelState::Here) {
-            match &parcel.content {
+        for moving in self.moving_keys.iter().filter(|moving| moving.state == MovingState::Here) {
+            match &moving.content {
                 Some(DumpedValue { payload, ttl_ms, .. }) => {
                     let ttl = ttl_ms.to_string();
-                    let mut request: Vec<&[u8]> = vec![b"RESTORE", &parcel.key, ttl.as_bytes(), payload];
+                    let mut request: Vec<&[u8]> = vec![b"RESTORE", &moving.key, ttl.as_bytes(), payload];
                     if self.replace || self.rounds > 1 {
                         request.push(b"REPLACE");
                     }
                     resp::encode_request(&request, &mut out);
                 }
-                None => resp::encode_request(&[b"DEL", &*parcel.key], &mut out),
+                None => resp::encode_request(&[b"DEL", &*moving.key], &mut out),
             }
             if out.len() >= WRITE_BYTES {
                 stream.write_all(&out)?;

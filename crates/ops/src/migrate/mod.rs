@@ -30,7 +30,7 @@ use engine::{
 
 pub use delivery::{CONNECTING, Migration, Migrations, Returned, Target};
 
-use crate::migrate::delivery::{DumpedValue, Parcel, ParcelState};
+use crate::migrate::delivery::{DumpedValue, MovingKey, MovingState};
 
 /// The rounds of a client's MIGRATE.
 #[derive(Debug)]
@@ -185,18 +185,18 @@ fn migrate(ctx: &mut Ctx) -> CommandResult {
 }
 
 fn begin(ctx: &mut Ctx, call: MigrateOptions) -> CommandResult {
-    let mut parcels: Vec<Parcel> = Vec::new();
+    let mut moving_keys: Vec<MovingKey> = Vec::new();
     for key in &call.keys {
         let content = content(ctx, key);
-        if content.is_some() && !parcels.iter().any(|known| *known.key == **key) {
-            parcels.push(Parcel { key: (*key).into(), content, state: ParcelState::Here });
+        if content.is_some() && !moving_keys.iter().any(|known| *known.key == **key) {
+            moving_keys.push(MovingKey { key: (*key).into(), content, state: MovingState::Here });
         }
     }
-    if parcels.is_empty() {
+    if moving_keys.is_empty() {
         ctx.reply.simple("NOKEY");
         return Ok(());
     }
-    send(ctx, call.target, Migration { parcels, replace: call.replace, rounds: 0, failure: None })
+    send(ctx, call.target, Migration { moving_keys, replace: call.replace, rounds: 0, failure: None })
 }
 
 /// The current value of `key`.
@@ -221,15 +221,15 @@ fn go_on(ctx: &mut Ctx, call: MigrateOptions, mut migration: Migration) -> Comma
     let has_failed = migration.failure.is_some();
     if !call.copy {
         let mut unchanged = Vec::new();
-        for parcel in migration.parcels.iter_mut().filter(|parcel| parcel.state == ParcelState::There) {
-            let content = content(ctx, &parcel.key);
-            if is_same(&content, &parcel.content) {
-                unchanged.push(parcel.key.clone());
+        for moving in migration.moving_keys.iter_mut().filter(|moving| moving.state == MovingState::There) {
+            let content = content(ctx, &moving.key);
+            if is_same(&content, &moving.content) {
+                unchanged.push(moving.key.clone());
             } else {
-                (parcel.content, parcel.state) = (content, ParcelState::Here);
+                (moving.content, moving.state) = (content, MovingState::Here);
             }
         }
-        let some_changed = migration.parcels.iter().any(|parcel| parcel.state == ParcelState::Here);
+        let some_changed = migration.moving_keys.iter().any(|moving| moving.state == MovingState::Here);
         if some_changed && !has_failed {
             return if migration.rounds < ROUNDS_MAX {
                 send(ctx, call.target, migration)

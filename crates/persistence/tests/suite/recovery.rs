@@ -105,7 +105,7 @@ impl Original {
             effects.extend(self.local.take_effects());
             self.local.now += self.random.below(300) as i64;
         }
-        self.local.posts.clear();
+        self.local.outbox.clear();
         effects
     }
 

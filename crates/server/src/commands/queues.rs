@@ -37,5 +37,5 @@ fn go_on_later(host: &mut ThreadHost, command: CommandId, args: &[&[u8]], shards
     let (args, needs) = (OwnedArgs::new(args), Needs::several(shards.into()));
     host.session().state.queue(Retry { command, args, needs, tries: 0 });
     let note = Task::new(Work::Notify, ShardId::default(), host.session().client, OwnedArgs::default());
-    host.net.mailroom.put_off(Message::Done(Delegated::new(note), Vec::new()));
+    host.net.messages.put_off(Message::Done(Delegated::new(note), Vec::new()));
 }

@@ -57,7 +57,7 @@ impl Balancing {
         if shared.threads[usize::from(thread)].is_away() {
             thread = self.helper(shared, net.id).unwrap_or(thread);
         }
-        net.mailroom.send(thread, Message::Adopt(socket, entrance));
+        net.messages.send(thread, Message::Adopt(socket, entrance));
     }
 
     /// Reports the load of the thread in the last round. The first thread acts on the reports.
@@ -91,7 +91,7 @@ impl Balancing {
             tracing::info!("{in_use} of {} threads now serve connections", loads.len());
         }
         for order in orders {
-            net.mailroom.send(order.from, Message::Share(order));
+            net.messages.send(order.from, Message::Share(order));
         }
     }
 

@@ -104,10 +104,10 @@ impl Delivery {
     pub(crate) fn send_broadcasts(&mut self, net: &mut Network) {
         while let Some((thread, connection, keys)) = self.broadcasts.pop_first() {
             let news = News::Changed(connection, keys);
-            if thread == net.mailroom.thread() {
+            if thread == net.messages.thread() {
                 self.tell(news, net);
             } else {
-                net.mailroom.send(thread, Message::news(news));
+                net.messages.send(thread, Message::news(news));
             }
         }
     }
@@ -124,7 +124,7 @@ impl Delivery {
 
     /// Tells the connection to which a client redirects, on any thread.
     pub(crate) fn tell_target(&mut self, target: Subscriber, keys: Option<&Keys>, net: &mut Network) {
-        let here = net.mailroom.thread();
+        let here = net.messages.thread();
         let thread = match net.moves.find(target, here) {
             Whereabouts::Here(conn) => return self.tell_of(conn, keys, net),
             Whereabouts::WentTo(thread) => thread,
@@ -132,7 +132,7 @@ impl Delivery {
             Whereabouts::Nowhere => target.thread,
         };
         let news = keys.map_or(News::FlushedFor(target), |keys| News::ChangedFor(target, keys.clone()));
-        net.mailroom.send(thread, Message::news(news));
+        net.messages.send(thread, Message::news(news));
     }
 
     /// Tells a client that `keys` have changed. `None`: all keys.
@@ -203,7 +203,7 @@ mod tests {
     use shard::{Scope, Subscriber};
 
     use super::*;
-    use crate::mailroom::Remote;
+    use crate::messages::Remote;
     use crate::reports::observe_settings;
     use crate::tests::settings;
     use crate::users::default_users;
@@ -294,7 +294,7 @@ mod tests {
             let invalid = Invalid::Read { keys: &keys, is_own: false };
             let (outputs, _) = world.after(|delivery, net| delivery.tell_tracker(conn, invalid, net));
             assert_eq!(outputs, expected, "{redirect}");
-            assert_eq!(world.net.mailroom.has_sent_to(1), is_sent, "{redirect}");
+            assert_eq!(world.net.messages.has_sent_to(1), is_sent, "{redirect}");
         };
         check(0, [TOLD, ""], false);
         check(2, ["", TOLD], false);

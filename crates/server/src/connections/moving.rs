@@ -36,7 +36,7 @@ impl Network {
         let questions = self.registry.questions();
         if self.answered < *questions {
             // The question is on its way here, and has already passed the thread to which the connection is going.
-            return self.mailroom.put_off(Message::Depart(conn));
+            return self.messages.put_off(Message::Depart(conn));
         }
         let Some(to) = self.moves.take(conn) else { return self.driver.stop_detaching(conn) };
         let goes = self.connections.session(conn).is_some_and(|session| may_go(session));
@@ -59,7 +59,7 @@ impl Network {
         session.asked = *questions;
         self.moves.depart(&session.former_names, to);
         self.stats.connections_moved.add(1);
-        self.mailroom.send(to, Message::Arrive(Box::new(Mover { connection, parser, session })));
+        self.messages.send(to, Message::Arrive(Box::new(Mover { connection, parser, session })));
         drop(questions);
         self.forget_names(forgotten.as_slice());
     }
@@ -93,7 +93,7 @@ impl Network {
         self.registry.move_to(session.client.id, place);
         if session.access.has_missed_change(users) {
             // It may have been on its way when all threads were told.
-            self.mailroom.send(self.id, Message::UsersChanged);
+            self.messages.send(self.id, Message::UsersChanged);
         }
         self.connections.add(conn, parser, session);
     }
@@ -116,7 +116,7 @@ impl Network {
         threads.sort_unstable();
         threads.dedup();
         for thread in threads.into_iter().filter(|thread| *thread != self.id) {
-            self.mailroom.send(thread, Message::Forget(names.clone()));
+            self.messages.send(thread, Message::Forget(names.clone()));
         }
     }
 }

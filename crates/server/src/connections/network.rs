@@ -10,7 +10,7 @@ use clients::{Connections, Moves, Registry};
 use observe::{Observed, ThreadStats};
 use proactor::{ConnId, Driver, Event};
 
-use crate::mailroom::{Mailroom, Remote};
+use crate::messages::{Messages, Remote};
 
 /// If the last reading of the clock is older than this when a command begins, the thread reads the clock again.
 const CLOCK_AGE_NS_MAX: u64 = 1_000_000;
@@ -23,7 +23,7 @@ pub(crate) struct Network {
     pub(crate) connections: Connections,
     /// The ends of waits of clients.
     pub(crate) timers: Timers,
-    pub(crate) mailroom: Mailroom,
+    pub(crate) messages: Messages,
     /// All clients of the server.
     pub(crate) registry: &'static Registry,
     /// The counters of the thread.
@@ -57,7 +57,7 @@ impl Network {
             id,
             connections: Connections::default(),
             timers: Timers::default(),
-            mailroom: Mailroom::new(id, threads),
+            messages: Messages::new(id, threads),
             registry,
             stats: &observed.threads()[usize::from(id)],
             moves: Moves::default(),

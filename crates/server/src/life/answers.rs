@@ -45,7 +45,7 @@ impl Thread {
             }
             subject => return self.host.answer_within(Question { asker, subject, number }),
         };
-        self.host.net.mailroom.answer(asker, part);
+        self.host.net.messages.answer(asker, part);
     }
 }
 
@@ -60,7 +60,7 @@ impl ThreadHost {
         let count = match subject {
             Subject::List(listed) => {
                 let lines = net.list(running, &shared.table, listed, asker.id, number);
-                return net.mailroom.answer(asker, Part::Lines(lines));
+                return net.messages.answer(asker, Part::Lines(lines));
             }
             Subject::Kill(filter) => net.kill_within(running, filter, number),
             Subject::Move { id, thread } => {
@@ -89,7 +89,7 @@ impl ThreadHost {
                 0
             }
         };
-        net.mailroom.answer(asker, Part::Count(count));
+        net.messages.answer(asker, Part::Count(count));
     }
 }
 

@@ -15,8 +15,8 @@ use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Delegated;
 
 use crate::life::admit::{Admission, suppress_reply, write_error};
-use crate::mailroom::Mailroom;
 use crate::message::Message;
+use crate::messages::Messages;
 use crate::shared::Shared;
 use crate::thread::{ThreadHost, running};
 use crate::users::refusal_of;
@@ -25,7 +25,7 @@ impl ThreadHost {
     /// Serves the other clients of this thread while its script runs. Work that cannot be done now is done after the
     /// script.
     pub(crate) fn busy_turn(&mut self, tx: &mut Tx<'_>) {
-        self.net.mailroom.wake_sleepers();
+        self.net.messages.wake_sleepers();
         let mut events = Vec::new();
         if self.net.driver.turn(Some(Duration::ZERO), &mut events).is_err() {
             return;
@@ -44,9 +44,9 @@ impl ThreadHost {
                 Event::Wake => {}
             }
         }
-        self.net.mailroom.fetch();
-        for _ in 0..self.net.mailroom.len() {
-            let Some(message) = self.net.mailroom.pop() else { break };
+        self.net.messages.fetch();
+        for _ in 0..self.net.messages.len() {
+            let Some(message) = self.net.messages.pop() else { break };
             match message {
                 Message::Adopt(socket, entrance) => {
                     self.net.adopt(&mut self.outputs.watchlist, self.shared, socket, entrance);
@@ -56,20 +56,20 @@ impl ThreadHost {
                     self.net.visit(&mut self.outputs.watchlist, self.shared, socket, *access);
                 }
                 Message::ComeBy => self.shared.shutdown.hear(self.net.id),
-                Message::PassScript(asker) => self.net.mailroom.answer(asker, Part::Count(0)),
+                Message::PassScript(asker) => self.net.messages.answer(asker, Part::Count(0)),
                 Message::Hop(node) => {
                     if let Some(node) =
-                        refuse_task(node, &mut self.net.mailroom, &self.reports.accounting, self.shared)
+                        refuse_task(node, &mut self.net.messages, &self.reports.accounting, self.shared)
                     {
-                        self.net.mailroom.send(self.net.id, Message::Hop(node));
+                        self.net.messages.send(self.net.id, Message::Hop(node));
                     }
                 }
-                message => self.net.mailroom.send(self.net.id, message),
+                message => self.net.messages.send(self.net.id, message),
             }
         }
         for id in [tx.hold.entered(), tx.hold.kept()].concat() {
             tx.hold.sift_tasks(id, |node| {
-                refuse_task(node, &mut self.net.mailroom, &self.reports.accounting, self.shared)
+                refuse_task(node, &mut self.net.messages, &self.reports.accounting, self.shared)
             });
         }
     }
@@ -183,7 +183,7 @@ impl ThreadHost {
 /// Replies to a client's task that was sent before the script became slow. Returns tasks that belong to no client.
 fn refuse_task(
     mut node: Box<Delegated<Task>>,
-    mailroom: &mut Mailroom,
+    messages: &mut Messages,
     accounting: &Accounting,
     shared: &Shared,
 ) -> Option<Box<Delegated<Task>>> {
@@ -202,6 +202,6 @@ fn refuse_task(
         Work::Forget(_) | Work::Restore(_) | Work::HandOver(_) => return Some(node),
     }
     let origin = task.client.thread;
-    mailroom.send(origin, Message::Done(node, Vec::new()));
+    messages.send(origin, Message::Done(node, Vec::new()));
     None
 }

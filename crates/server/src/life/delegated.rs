@@ -4,14 +4,14 @@
 use background::snapshot::Share;
 use clients::session::Pausing;
 use engine::mutant::{self, Mutant};
-use engine::{Client, Command, Forget, Mode, Outcome, OwnedArgs, Post, Task, Tx, Work};
+use engine::{Client, Command, Forget, Mode, Outcome, OwnedArgs, Task, Tx, TxMessage, Work};
 use observe::Call;
 use resp::Proto;
 use scripting::{Demands, States};
 use shard::{Delegated, ShardId};
 use smallvec::SmallVec;
 
-use crate::life::homecoming::send_posts;
+use crate::life::homecoming::send_outbox;
 use crate::message::Message;
 use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost, begin, finish};
@@ -34,7 +34,7 @@ impl Thread {
     /// threads only afterwards, because every other thread that needs the shard would wait while it wakes them.
     pub(crate) fn drain_kept(&mut self) {
         if self.tx.hold.kept().is_empty() {
-            return self.host.net.mailroom.wake_sleepers();
+            return self.host.net.messages.wake_sleepers();
         }
         self.host.reports.accounting.stats().kept.add(1);
         let mut kept: SmallVec<[ShardId; 8]> = self.tx.hold.kept().into();
@@ -55,7 +55,7 @@ impl Thread {
                 self.tx.hold.kept().iter().copied().filter(|id| !kept.contains(id)).collect();
             kept.extend(more);
         }
-        self.host.net.mailroom.wake_sleepers();
+        self.host.net.messages.wake_sleepers();
     }
 
     /// Runs a delegated task at `id`, which this thread holds, and sends it back without waking its thread. Keeps the
@@ -79,25 +79,25 @@ impl Thread {
         node.task.written = std::mem::replace(&mut self.tx.written, outer_written);
         let (shared, seen) = (self.host.shared, self.tx.seen);
         let mut events = Vec::new();
-        let note = |published| events.push(Post::Published(published));
-        shared.directory.send_events(&mut self.tx.posts, seen, note);
-        self.tx.posts.splice(0..0, events);
+        let note = |published| events.push(TxMessage::Published(published));
+        shared.directory.send_events(&mut self.tx.outbox, seen, note);
+        self.tx.outbox.splice(0..0, events);
         if !mutant::is_on(Mutant::DelegatedAtOnce) {
             shared.journal.hold(&mut self.tx, mark, &mut node.task.reply);
         }
         // Published messages go first, so that nothing that the task's client does next overtakes them. Messages for
         // the task's own thread go with the reply, because messages to the client itself come after the reply.
         let published =
-            if answers { pubsub::take_for_thread(&mut self.tx.posts, origin) } else { Vec::new() };
+            if answers { pubsub::take_for_thread(&mut self.tx.outbox, origin) } else { Vec::new() };
         (self.tx.seen, self.tx.told_itself) = (outer, outer_told);
         self.tx.hold.keep(id);
         if mutant::is_on(Mutant::CommitsLate) {
             self.tx.commit_late();
         }
         let ThreadHost { net, outputs, background, shared, .. } = &mut self.host;
-        send_posts(&mut self.tx, net, outputs, background, shared);
+        send_outbox(&mut self.tx, net, outputs, background, shared);
         if answers && published.is_empty() {
-            self.host.net.mailroom.post(origin, Message::Done(node, published));
+            self.host.net.messages.send_quietly(origin, Message::Done(node, published));
         } else if answers {
             // It follows the messages published before, even if the origin is this thread.
             self.host.shared.threads[usize::from(origin)].send(Message::Done(node, published));
@@ -116,7 +116,7 @@ impl Thread {
                 let command = table.get(command);
                 if command.entry.mode == Mode::Heavy {
                     // This may take long, and the clients of earlier tasks should not wait for it.
-                    self.host.net.mailroom.wake_sleepers();
+                    self.host.net.messages.wake_sleepers();
                 }
                 let args = task.args.slices();
                 let is_for_a_client = matches!(task.work, Work::Run(_));

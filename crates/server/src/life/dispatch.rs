@@ -15,8 +15,8 @@ use clients::session::{Retry, Session};
 use config::EntryMode;
 use engine::mutant::{self, Mutant};
 use engine::{
-    Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Post, Route, Shards, Task,
-    Work,
+    Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Route, Shards, Task,
+    TxMessage, Work,
 };
 use journal::Refusal;
 use observe::{Call, EntryType};
@@ -32,8 +32,8 @@ use crate::life::giving_way::pass_kept_on;
 use crate::life::syncing::note_written;
 use crate::life::wait::begin_wait;
 use crate::life::waits::Waits;
-use crate::mailroom::Remote;
 use crate::message::Message;
+use crate::messages::Remote;
 use crate::reports::Reports;
 use crate::shared::Shared;
 use crate::subscribers::hear_itself;
@@ -93,7 +93,7 @@ fn hop(
     let node = Delegated::new(task_of(session, work, id, args));
     session.state.go_away();
     net.stats.count_entry(EntryType::Hop, 1);
-    net.mailroom.send(shared.shards.home(id), Message::Hop(node));
+    net.messages.send(shared.shards.home(id), Message::Hop(node));
 }
 
 /// Creates a task of a client.
@@ -162,7 +162,7 @@ impl Thread {
                 }
                 self.execute(command, args, Needs::Nothing, 0, out);
                 note_seen(self);
-                if self.host.session().is_subscriber() && !self.tx.posts.is_empty() {
+                if self.host.session().is_subscriber() && !self.tx.outbox.is_empty() {
                     // Only after that is it known whether the client gets events of its own.
                     self.leave_all();
                 }
@@ -376,7 +376,7 @@ impl Thread {
         let started = self.host.reports.accounting.lap();
         begin(&mut self.tx, &mut self.host.net, &mut self.host.balancing.way, started);
         if !self.tx.hold.kept().is_empty() && !command.has(Flag::Fast) && !self.tx.hold.has_unpublished() {
-            pass_kept_on(&mut self.tx, &mut self.host.net.mailroom, self.host.shared);
+            pass_kept_on(&mut self.tx, &mut self.host.net.messages, self.host.shared);
         }
         let mark = out.mark();
         self.tx.wrote = false;
@@ -444,19 +444,19 @@ fn leave_with_news(thread: &mut Thread) {
     let Thread { tx, host, .. } = thread;
     tx.commit();
     note_written(tx, host.current.as_deref_mut());
-    let (shared, mailroom, seen) = (host.shared, &mut host.net.mailroom, tx.seen);
+    let (shared, messages, seen) = (host.shared, &mut host.net.messages, tx.seen);
     let seen = if mutant::is_on(Mutant::EventAtOnce) { 0 } else { seen };
     let own = host.current.as_deref().map(|session| session.client.subscriber());
     let mut told_itself = false;
-    shared.directory.send_events(&mut tx.posts, seen, |published| {
+    shared.directory.send_events(&mut tx.outbox, seen, |published| {
         told_itself |= published.to.iter().any(|receiver| Some(receiver.subscriber) == own);
-        mailroom.publish(published);
+        messages.publish(published);
     });
     tx.told_itself |= told_itself;
-    // These come before the other posts, and while the shards are held.
-    for post in tx.posts.extract_if(.., |post| matches!(post, Post::Published(_))) {
-        if let Post::Published(published) = post {
-            mailroom.publish(published);
+    // These come before the other messages, and while the shards are held.
+    for message in tx.outbox.extract_if(.., |message| matches!(message, TxMessage::Published(_))) {
+        if let TxMessage::Published(published) = message {
+            messages.publish(published);
         }
     }
     let all_left = tx.hold.leave_or_keep_all();

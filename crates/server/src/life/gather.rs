@@ -19,7 +19,7 @@ pub(crate) fn ask(session: &mut Session, net: &mut Network, subject: &Subject, f
     *questions += 1;
     let number = *questions;
     // This thread, too, gets the question after the messages that others have sent it before.
-    net.mailroom.fetch();
+    net.messages.fetch();
     let ask = |asker| Message::Ask(Question { asker, subject: subject.clone(), number });
     gather(session, net, ask, finish);
 }
@@ -32,6 +32,6 @@ pub(crate) fn gather(
     finish: Finish,
 ) {
     let asker = session.client;
-    session.state.gather(net.mailroom.thread_count(), finish);
-    net.mailroom.send_all(|| message(asker));
+    session.state.gather(net.messages.thread_count(), finish);
+    net.messages.send_all(|| message(asker));
 }

@@ -21,14 +21,14 @@ use std::time::Duration;
 use clients::session::{Part, ReplyMode};
 use clients::{Whereabouts, may_go};
 use config::EntryMode;
-use engine::{Outcome, Post, Published, Task, Tx, Work};
+use engine::{Outcome, Published, Task, Tx, TxMessage, Work};
 use proactor::{ConnId, Driver, Event};
 use shard::{Delegated, Subscriber};
 
 use crate::connections::balancing::{Balancing, is_elastic, threads_at_work};
 use crate::connections::network::Network;
-use crate::mailroom::Mailroom;
 use crate::message::Message;
+use crate::messages::Messages;
 use crate::shared::Shared;
 use crate::thread::ThreadHost;
 
@@ -94,7 +94,7 @@ impl Balancing {
         for event in std::mem::take(&mut net.events).into_iter().chain(events) {
             match event {
                 Event::Accepted { socket, listener } => self.deal(net, shared, socket, listener),
-                Event::Detached { conn } => net.mailroom.send(net.id, Message::Depart(conn)),
+                Event::Detached { conn } => net.messages.send(net.id, Message::Depart(conn)),
                 Event::Data { conn } => {
                     self.give(net, shared, conn);
                     net.events.push_back(event);
@@ -155,7 +155,7 @@ impl Balancing {
         message: Message,
     ) -> Option<Message> {
         match self.helper(shared, net.id) {
-            Some(to) => net.mailroom.send(to, message),
+            Some(to) => net.messages.send(to, message),
             None => return Some(message),
         }
         None
@@ -190,20 +190,20 @@ fn look(host: &mut ThreadHost) {
     if balancing.way.looks > LOOKS_BEFORE_SILENT {
         balancing.give_silent(net, shared);
     }
-    net.mailroom.wake_sleepers();
+    net.messages.wake_sleepers();
     for _ in 0..ROUNDS {
         let ThreadHost { balancing, net, shared, .. } = &mut *host;
         shared.journal.release(net.id, &mut net.driver, None);
         if balancing.take_events(net, shared).is_err() {
             return;
         }
-        host.net.mailroom.end_wait();
+        host.net.messages.end_wait();
         // Messages that cannot be handled within a command stay.
-        host.net.mailroom.fetch();
-        for _ in 0..host.net.mailroom.len() {
-            let Some(message) = host.net.mailroom.pop() else { break };
+        host.net.messages.fetch();
+        for _ in 0..host.net.messages.len() {
+            let Some(message) = host.net.messages.pop() else { break };
             if let Some(message) = take(host, message) {
-                host.net.mailroom.send(host.net.id, message);
+                host.net.messages.send(host.net.id, message);
             }
         }
         if !host.net.moves.has_leaving() {
@@ -228,15 +228,15 @@ fn take(host: &mut ThreadHost, message: Message) -> Option<Message> {
             net.note_question(question.number);
             host.answer_within(question);
         }
-        Message::PassScript(asker) if !runs_script() => host.net.mailroom.answer(asker, Part::Count(0)),
+        Message::PassScript(asker) if !runs_script() => host.net.messages.answer(asker, Part::Count(0)),
         Message::ComeBy => host.shared.shutdown.hear(host.net.id),
-        Message::Post(Post::Served { ref waiter, .. }) => {
+        Message::FromTx(TxMessage::Served { ref waiter, .. }) => {
             let client = waiter.wait.client;
             let name = Subscriber { thread: client.thread, connection: client.connection };
             let Whereabouts::WentTo(thread) = host.net.moves.find(name, host.net.id) else {
                 return Some(message);
             };
-            host.net.mailroom.send(thread, message);
+            host.net.messages.send(thread, message);
         }
         Message::Done(node, published) => return come_home(node, published, &mut host.net),
         Message::Deliver(_) | Message::News(..) | Message::Monitor(_) if !hears(host) => {
@@ -284,7 +284,7 @@ fn come_home(
 
 /// Sends tasks that wait at kept shards to other threads, before a command that may take long.
 #[cold]
-pub(crate) fn pass_kept_on(tx: &mut Tx<'_>, mailroom: &mut Mailroom, shared: &Shared) {
+pub(crate) fn pass_kept_on(tx: &mut Tx<'_>, messages: &mut Messages, shared: &Shared) {
     while let Some(&id) = tx.hold.kept().last() {
         if tx.hold.has(id) {
             return;
@@ -294,17 +294,17 @@ pub(crate) fn pass_kept_on(tx: &mut Tx<'_>, mailroom: &mut Mailroom, shared: &Sh
             Work::HandOver(to) => tx.hold.hand_over(id, to),
             work => {
                 node.task.work = work;
-                send_task_on(mailroom, shared, node);
+                send_task_on(messages, shared, node);
             }
         }
     }
 }
 
 /// Runs a task on the thread that helps out, or on this one after the running command.
-pub(crate) fn send_task_on(mailroom: &mut Mailroom, shared: &Shared, node: Box<Delegated<Task>>) {
+pub(crate) fn send_task_on(messages: &mut Messages, shared: &Shared, node: Box<Delegated<Task>>) {
     let to = match shared.entry_mode {
         EntryMode::Home => shared.shards.home(node.task.shard),
-        EntryMode::Roam => mailroom.thread(),
+        EntryMode::Roam => messages.thread(),
     };
-    mailroom.send(to, Message::Hop(node));
+    messages.send(to, Message::Hop(node));
 }

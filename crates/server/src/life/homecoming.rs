@@ -2,7 +2,7 @@
 
 use clients::Connections;
 use clients::session::{Answer, Executing, Gathering, Part, ReplyMode, Retry, Session};
-use engine::{Needs, Outcome, Post, Task, Tx, Work};
+use engine::{Needs, Outcome, Task, Tx, TxMessage, Work};
 use ops::migrate::Returned;
 use proactor::{CloseMode, ConnId};
 use resp::{Output, Reply};
@@ -47,18 +47,18 @@ impl Thread {
             Message::Done(node, published) => {
                 // These come after the reply and before what the client sent next.
                 for published in published.into_iter().rev().filter(|published| !published.to.is_empty()) {
-                    self.host.net.mailroom.put_first(Message::Deliver(published));
+                    self.host.net.messages.put_first(Message::Deliver(published));
                 }
                 self.come_home(*node);
             }
-            Message::Post(Post::Served { waiter, ticket, parcel }) => {
-                self.take_served(waiter, ticket, parcel)
+            Message::FromTx(TxMessage::Served { waiter, ticket, handoff }) => {
+                self.take_served(waiter, ticket, handoff)
             }
-            Message::Post(Post::ServeLater { ready, also }) => self.serve_later(ready, also),
-            Message::Post(Post::Free(garbage)) => {
+            Message::FromTx(TxMessage::ServeLater { ready, also }) => self.serve_later(ready, also),
+            Message::FromTx(TxMessage::Free(garbage)) => {
                 self.host.background.garbage.add(garbage, self.host.net.stats);
             }
-            Message::Post(_) => unreachable!("messages travel as deliveries"),
+            Message::FromTx(_) => unreachable!("messages travel as deliveries"),
             Message::Deliver(_) | Message::News(..) | Message::Monitor(_) => {
                 self.host.outputs.hear(message, &self.host.reports.monitors, &mut self.host.net);
                 while let Some(conn) = self.host.outputs.pop_exceeding(&mut self.host.net, self.host.shared) {
@@ -66,7 +66,7 @@ impl Thread {
                 }
             }
             Message::Ask(question) => self.answer(question),
-            Message::PassScript(asker) => self.host.net.mailroom.answer(asker, Part::Count(0)),
+            Message::PassScript(asker) => self.host.net.messages.answer(asker, Part::Count(0)),
             Message::Answer(answer) => match take_answer(&mut self.host.net.connections, answer) {
                 Some((conn, Some(executing), reply)) => go_on_executing(self, conn, executing, reply),
                 Some((conn, None, mut reply)) => self.reply_and_go_on(conn, &mut reply),
@@ -86,7 +86,7 @@ impl Thread {
             Message::Loaded(loaded) => {
                 let (shared, now_ms) = (self.host.shared, self.host.net.now_ms);
                 match install(self, shared, now_ms, loaded) {
-                    Some(loaded) => self.host.net.mailroom.put_off(Message::Loaded(loaded)),
+                    Some(loaded) => self.host.net.messages.put_off(Message::Loaded(loaded)),
                     None => self.post_all(),
                 }
             }
@@ -127,7 +127,7 @@ impl Thread {
                 task.work = Work::Run(command);
                 self.host
                     .net
-                    .mailroom
+                    .messages
                     .send(self.host.shared.shards.home(task.shard), Message::Hop(Delegated::new(task)));
             }
             Work::Notify => {
@@ -209,7 +209,7 @@ impl Thread {
     /// delivered first: it may have sent that input because it knows about them.
     pub(crate) fn go_on(&mut self, conn: ConnId) {
         let hears = |session: &mut Session| session.is_subscriber() || session.tracking.is_some();
-        if !self.host.net.mailroom.is_empty() && self.host.net.connections.session(conn).is_some_and(hears) {
+        if !self.host.net.messages.is_empty() && self.host.net.connections.session(conn).is_some_and(hears) {
             self.host.net.unserved.push_back(conn);
         } else {
             self.serve(conn);
@@ -267,10 +267,10 @@ impl Thread {
     #[inline]
     pub(crate) fn post_all(&mut self) {
         let ThreadHost { net, outputs, background, shared, .. } = &mut self.host;
-        if !self.tx.posts.is_empty() {
-            send_posts(&mut self.tx, net, outputs, background, shared);
+        if !self.tx.outbox.is_empty() {
+            send_outbox(&mut self.tx, net, outputs, background, shared);
         }
-        net.mailroom.wake_sleepers();
+        net.messages.wake_sleepers();
     }
 
     /// Runs the commands that a pause postponed.
@@ -345,37 +345,37 @@ fn next_round(connections: &mut Connections, returned: Returned) -> Option<(Conn
 }
 
 /// Sends the messages of completed transactions without waking threads.
-pub(crate) fn send_posts(
+pub(crate) fn send_outbox(
     tx: &mut Tx<'_>,
     net: &mut Network,
     outputs: &mut Outputs,
     background: &mut Background,
     shared: &Shared,
 ) {
-    while !tx.posts.is_empty() {
-        let mut posts = std::mem::take(&mut tx.posts);
-        for post in posts.drain(..) {
-            match post {
-                Post::Served { ref waiter, .. } => {
+    while !tx.outbox.is_empty() {
+        let mut outbox = std::mem::take(&mut tx.outbox);
+        for message in outbox.drain(..) {
+            match message {
+                TxMessage::Served { ref waiter, .. } => {
                     let origin = waiter.wait.client.thread;
-                    net.mailroom.post(origin, Message::Post(post));
+                    net.messages.send_quietly(origin, Message::FromTx(message));
                 }
-                Post::Free(garbage) => background.garbage.add(garbage, net.stats),
-                Post::Published(published) => net.mailroom.publish(published),
-                Post::Broadcast { to, key } => outputs.delivery.broadcasts.add(to, &key),
-                Post::Event { .. } => unreachable!("events are sent while their keys are held"),
-                Post::Flushed if shared.directory.tracking_count() > 0 => {
+                TxMessage::Free(garbage) => background.garbage.add(garbage, net.stats),
+                TxMessage::Published(published) => net.messages.publish(published),
+                TxMessage::Broadcast { to, key } => outputs.delivery.broadcasts.add(to, &key),
+                TxMessage::Event { .. } => unreachable!("events are sent while their keys are held"),
+                TxMessage::Flushed if shared.directory.tracking_count() > 0 => {
                     shared.broadcast(|| Message::news(News::Flushed(None)));
                 }
-                Post::Flushed => {}
-                Post::ServeLater { .. } => net.mailroom.send(net.id, Message::Post(post)),
-                Post::Jobs(news) => {
+                TxMessage::Flushed => {}
+                TxMessage::ServeLater { .. } => net.messages.send(net.id, Message::FromTx(message)),
+                TxMessage::Jobs(news) => {
                     background.jobs.hear(news, &shared.recovery, tx.steady);
                 }
             }
         }
-        if tx.posts.is_empty() && posts.capacity() <= POSTS_KEPT_MAX {
-            tx.posts = posts;
+        if tx.outbox.is_empty() && outbox.capacity() <= POSTS_KEPT_MAX {
+            tx.outbox = outbox;
         }
     }
 }

@@ -24,7 +24,7 @@ impl Host for ThreadHost {
     }
 
     fn send_on(&mut self, task: Box<Delegated<Task>>) {
-        send_task_on(&mut self.net.mailroom, self.shared, task);
+        send_task_on(&mut self.net.messages, self.shared, task);
     }
 
     fn wait_failed(&mut self, command: CommandId, error: &CommandError) {

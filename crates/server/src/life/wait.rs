@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use clients::session::{Session, Wait};
 use clients::{LeftOver, Whereabouts};
-use engine::{Blocked, Client, CommandError, Forget, OwnedArgs, Parcel, Post, Restore, Task, Work};
+use engine::{Blocked, Client, CommandError, Forget, Handoff, OwnedArgs, Restore, Task, TxMessage, Work};
 use proactor::ConnId;
 use resp::{Output, Proto, Reply};
 use shard::{Delegated, Ready, ShardId, Subscriber, Waiter};
@@ -59,46 +59,46 @@ impl Thread {
         &mut self,
         waiter: Arc<Waiter<engine::Wait>>,
         ticket: (ShardId, u64),
-        mut parcel: Box<Parcel>,
+        mut handoff: Box<Handoff>,
     ) {
         let Client { thread, connection, .. } = waiter.wait.client;
         let found = match self.host.net.moves.find(Subscriber { thread, connection }, self.host.net.id) {
             Whereabouts::Here(conn) => Some(conn),
             Whereabouts::Nowhere => None,
             Whereabouts::WentTo(thread) => {
-                let served = Post::Served { waiter, ticket, parcel };
-                return self.host.net.mailroom.send(thread, Message::Post(served));
+                let served = TxMessage::Served { waiter, ticket, handoff };
+                return self.host.net.messages.send(thread, Message::FromTx(served));
             }
         };
         let session = found.and_then(|conn| Some((conn, self.host.net.connections.session(conn)?)));
         let Some((conn, session)) = session else {
-            if let Some(node) = putting_back(self.host.shared, waiter.wait.client, parcel.restore) {
+            if let Some(node) = putting_back(self.host.shared, waiter.wait.client, handoff.restore) {
                 self.send_task(node);
             }
             return;
         };
         if session.state.is_away() {
             // It was served before the message that it waits came home.
-            let served = Post::Served { waiter, ticket, parcel };
-            return self.host.net.mailroom.put_off(Message::Post(served));
+            let served = TxMessage::Served { waiter, ticket, handoff };
+            return self.host.net.messages.put_off(Message::FromTx(served));
         }
         if let Some(error) = self.wait_error(conn) {
-            let restore = parcel.restore.take();
+            let restore = handoff.restore.take();
             if let Some(node) = putting_back(self.host.shared, waiter.wait.client, restore) {
                 self.send_task(node);
             }
-            parcel.reply.clear();
-            Reply::new(&mut parcel.reply, waiter.wait.client.proto).error(error.text());
+            handoff.reply.clear();
+            Reply::new(&mut handoff.reply, waiter.wait.client.proto).error(error.text());
             self.host.reports.count_failed_wait(&mut self.host.net, conn, &error);
         }
         let Some(session) = self.host.net.connections.session(conn) else { return };
-        session.written_slice = session.written_slice.max(parcel.written);
+        session.written_slice = session.written_slice.max(handoff.written);
         let mut wait = session.state.take_wait().expect("only a waiting client is served");
         wait.blocked.tickets.retain(|other| (other.shard, other.number) != ticket);
         drop(waiter);
         self.end_wait(conn, wait);
-        self.reply_and_go_on(conn, &mut parcel.reply);
-        self.tx.parcels.put_back(parcel);
+        self.reply_and_go_on(conn, &mut handoff.reply);
+        self.tx.handoffs.put_back(handoff);
     }
 
     /// Ends the waits that are due.
@@ -199,7 +199,7 @@ impl Thread {
         }
         // One of the shards is taken, so the next turn tries again.
         self.leave_all();
-        self.host.net.mailroom.put_off(Message::Post(Post::ServeLater { ready, also }));
+        self.host.net.messages.put_off(Message::FromTx(TxMessage::ServeLater { ready, also }));
     }
 }
 

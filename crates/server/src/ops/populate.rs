@@ -48,7 +48,7 @@ impl Thread {
             }
         }
         if share.is_over() {
-            return self.host.net.mailroom.answer(share.asker, Part::Count(0));
+            return self.host.net.messages.answer(share.asker, Part::Count(0));
         }
         self.leave_all();
         let (shards, thread) = (&self.host.shared.shards, self.host.net.id);
@@ -62,6 +62,6 @@ impl Thread {
             is_entered
         });
         self.post_all();
-        self.host.net.mailroom.put_off(Message::Populate(share));
+        self.host.net.messages.put_off(Message::Populate(share));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use config::REPL_TIMEOUT;
-use engine::{Client, Command, CommandError, Outcome, Post, Table};
+use engine::{Client, Command, CommandError, Outcome, Table, TxMessage};
 use observe::Call;
 use persistence::{Role, names};
 use proactor::{BlockingStep, CloseMode, ConnId};
@@ -129,7 +129,7 @@ impl Stage for Host<'_> {
     }
 
     fn ask(&mut self, thread: usize, help: Help) {
-        self.thread.host.net.mailroom.send(thread as u16, Message::Link(Box::new(LinkNews::Help(help))));
+        self.thread.host.net.messages.send(thread as u16, Message::Link(Box::new(LinkNews::Help(help))));
     }
 
     fn may_hold_back(&self) -> bool {
@@ -238,7 +238,7 @@ impl FollowerAround<Loaded> for Host<'_> {
         let stream_db = loaded.stream_db().filter(|db| *db < databases);
         loaded.put_in_place(tx, &shared.scripts, &shared.snapshots);
         shared.shards.used().for_each(|id| tx.hold.shard_mut(id).tracking.clear_keys());
-        tx.posts.push(Post::Flushed);
+        tx.outbox.push(TxMessage::Flushed);
         // The copied data is not on this server's disk yet.
         tx.hold.shard_mut(ShardId(0)).stats.changes.add(1);
         shared.journal.begin_copy(offset);

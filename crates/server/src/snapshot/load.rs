@@ -24,8 +24,8 @@ use shard::Placement;
 
 use super::loaded::Loaded;
 use crate::error::Error;
-use crate::mailroom::Remote;
 use crate::message::Message;
+use crate::messages::Remote;
 use crate::shared::Shared;
 
 /// The longest argument that Redis accepts by default. Files may contain such arguments, whatever is configured here.
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(figures, expected);
         let first = Remote::new(Arc::new(Waker::without_bell()));
         loader.load_simulated(&first, &choice).expect("it could be read before");
-        assert_eq!(first.has_mail(), expected.is_some());
+        assert_eq!(first.has_messages(), expected.is_some());
     }
 
     #[test]

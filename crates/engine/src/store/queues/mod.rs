@@ -19,7 +19,7 @@ use shard::Placement;
 use super::Store;
 use crate::change::Change;
 use crate::error::CommandError;
-use crate::task::{JobsDue, JobsNews, Post, SOON_MS};
+use crate::task::{JobsDue, JobsNews, SOON_MS, TxMessage};
 
 /// The usual number of bytes by which the names of keys beside a queue exceed the queue's.
 const BESIDE_BYTES: usize = 24;
@@ -121,6 +121,11 @@ pub fn note_promoted(store: &mut Store, key: &[u8]) {
     let Ok(Some(set)) = store.peek_as::<ZSet>(key) else { return };
     let Some(time_ms) = set.score_at(0).map(|score| class.time_ms(score) as i64) else { return };
     if time_ms < store.now() + SOON_MS {
-        store.tx.posts.push(Post::Jobs(JobsNews::Promote(JobsDue { time_ms, shard, db, queue: key.into() })));
+        store.tx.outbox.push(TxMessage::Jobs(JobsNews::Promote(JobsDue {
+            time_ms,
+            shard,
+            db,
+            queue: key.into(),
+        })));
     }
 }

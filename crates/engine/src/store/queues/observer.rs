@@ -8,7 +8,7 @@ use ds::list::End;
 
 use crate::ctx::Room;
 use crate::store::Store;
-use crate::task::{Client, JobsNews, Post};
+use crate::task::{Client, JobsNews, TxMessage};
 
 /// Called before elements are popped from `key` and leave the store, at this end and not more than there is room for.
 #[inline]
@@ -64,6 +64,6 @@ fn note_beat(store: &mut Store, key: &[u8], identity: &[u8]) {
     if (key == b"processes" || key.ends_with(b":processes")) && !store.tx.keeps_due {
         let Client { db, id: client, .. } = store.client;
         let beat = JobsNews::Beat { db, set: key.into(), identity: identity.into(), client };
-        store.tx.posts.push(Post::Jobs(beat));
+        store.tx.outbox.push(TxMessage::Jobs(beat));
     }
 }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A thread sends messages to itself directly, in the same order as to others. Messages that are sent while shards are
-//! held (`post`, `publish`) are only put into the inboxes. `wake_sleepers` wakes their threads afterwards.
+//! held (`send_quietly`, `publish`) are only put into the inboxes. `wake_sleepers` wakes their threads afterwards.
 //!
 //! Not here: the messages (`message.rs`), and acting on them (`life/homecoming.rs`).
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clients::session::{Answer, MessagePool, Part};
-use engine::{Client, Parcels, Published};
+use engine::{Client, HandoffPool, Published};
 use proactor::{Inbox, MessageNode, SharedPool, Waker};
 
 use crate::message::Message;
@@ -42,7 +42,7 @@ impl Remote {
     }
 
     /// Whether its inbox has messages.
-    pub(crate) fn has_mail(&self) -> bool {
+    pub(crate) fn has_messages(&self) -> bool {
         !self.inbox.is_empty()
     }
 
@@ -63,7 +63,7 @@ impl Remote {
 }
 
 /// See the head of this file.
-pub(crate) struct Mailroom {
+pub(crate) struct Messages {
     thread: u16,
     threads: &'static [Remote],
     /// Reusable nodes for messages to others.
@@ -76,10 +76,10 @@ pub(crate) struct Mailroom {
     sleepers: Vec<u16>,
 }
 
-impl Mailroom {
-    /// The mailroom of thread number `thread`.
-    pub(crate) fn new(thread: u16, threads: &'static [Remote]) -> Mailroom {
-        Mailroom {
+impl Messages {
+    /// The messages of thread number `thread`.
+    pub(crate) fn new(thread: u16, threads: &'static [Remote]) -> Messages {
+        Messages {
             thread,
             threads,
             stock: MessagePool::default(),
@@ -107,7 +107,7 @@ impl Mailroom {
     }
 
     /// Sends a message to a thread without waking it: waking takes long while a shard is held.
-    pub(crate) fn post(&mut self, thread: u16, message: Message) {
+    pub(crate) fn send_quietly(&mut self, thread: u16, message: Message) {
         if self.put(thread, message) {
             self.sleepers.push(thread);
         }
@@ -202,13 +202,13 @@ impl Mailroom {
     /// Whether the inbox of this thread has messages.
     #[cfg(test)]
     pub(crate) fn has_sent_to(&self, thread: u16) -> bool {
-        self.threads[usize::from(thread)].has_mail()
+        self.threads[usize::from(thread)].has_messages()
     }
 
     /// Gives half of a surplus of nodes to other threads, and takes some if they run short.
     #[inline]
-    pub(crate) fn balance(&mut self, parcels: &mut Parcels, spares: &SharedPool<Message>) {
-        self.stock.balance(parcels, spares);
+    pub(crate) fn balance(&mut self, handoffs: &mut HandoffPool, spares: &SharedPool<Message>) {
+        self.stock.balance(handoffs, spares);
     }
 }
 
@@ -221,15 +221,15 @@ mod tests {
     use crate::message::News;
 
     /// The mailrooms of `count` threads, and the threads.
-    fn mailrooms(count: u16) -> (Vec<Mailroom>, &'static [Remote]) {
+    fn mailrooms(count: u16) -> (Vec<Messages>, &'static [Remote]) {
         let remotes = (0..count).map(|_| Remote::new(Arc::new(Waker::without_bell())));
         let remotes: &'static [Remote] = Vec::leak(remotes.collect());
-        ((0..count).map(|thread| Mailroom::new(thread, remotes)).collect(), remotes)
+        ((0..count).map(|thread| Messages::new(thread, remotes)).collect(), remotes)
     }
 
     /// The connections that the received messages are for, in their order.
-    fn read(mailroom: &mut Mailroom) -> Vec<u64> {
-        std::iter::from_fn(|| mailroom.pop())
+    fn read(messages: &mut Messages) -> Vec<u64> {
+        std::iter::from_fn(|| messages.pop())
             .map(|message| match message {
                 Message::News(News::FlushedFor(name), _) => name.connection,
                 Message::Deliver(published) => published.to[0].subscriber.connection,
@@ -290,7 +290,7 @@ mod tests {
         });
         // The thread's own message comes after those that others sent before.
         assert!(rooms[0].is_empty());
-        let told: Vec<bool> = remotes.iter().map(Remote::has_mail).collect();
+        let told: Vec<bool> = remotes.iter().map(Remote::has_messages).collect();
         assert_eq!(told, [true, false, true]);
         rooms[0].wake_sleepers();
         let read = rooms.iter_mut().map(|room| {

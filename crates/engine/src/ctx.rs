@@ -99,6 +99,16 @@ impl Ctx<'_, '_> {
         self.store.tx.blocked = Some(blocked);
     }
 
+    /// Notes that elements were added to the list at `key`, which was looked up by [`Store::write_as`]: clients that
+    /// wait for several are looked at when the transaction is complete.
+    #[inline]
+    pub fn note_grown(&mut self, key: &[u8]) {
+        let (id, db) = (self.store.entered_shard(key), self.store.client.db);
+        if self.store.tx.hold.shard(id).waiters.any_for_growth(db, key) {
+            self.store.mark_ready(id, key);
+        }
+    }
+
     /// Reusable memory for the arguments of [`Self::restore_with`].
     pub fn spare_args(&mut self) -> OwnedArgs {
         std::mem::take(&mut self.store.tx.spare_args)

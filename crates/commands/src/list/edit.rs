@@ -78,7 +78,7 @@ fn linsert(ctx: &mut Ctx) -> CommandResult {
     match list.insert_relative(ctx.args[3], before, ctx.args[4], |count| pace.steps(count)) {
         None => ctx.reply.int(-1),
         Some(len) => {
-            ctx.store.grew(key);
+            ctx.note_grown(key);
             ctx.changed(key, Change::new(Class::List, "linsert"));
             ctx.reply.int(len as i64);
         }

@@ -61,7 +61,7 @@ pub(super) const LMOVEM: Entry = Entry {
 };
 
 fn lmovem(ctx: &mut Ctx) -> CommandResult {
-    let request = ManyMoves::parse(ctx.args, 5)?;
+    let request = MoveRequest::parse(ctx.args, 5)?;
     if !try_move(ctx, request)? {
         ctx.reply.null_array();
     }
@@ -94,7 +94,7 @@ pub(super) const BLMOVEM: Entry = Entry {
 };
 
 fn blmovem(ctx: &mut Ctx) -> CommandResult {
-    let request = ManyMoves::parse(ctx.args, 6)?;
+    let request = MoveRequest::parse(ctx.args, 6)?;
     let timeout_ms = Some(parse_timeout_in_seconds(ctx.args[5], ctx.store.now())?);
     let (keys, also) = (&ctx.args[1..2], Some(ctx.args[2]));
     let when = match request.least() {
@@ -109,13 +109,13 @@ fn blmovem(ctx: &mut Ctx) -> CommandResult {
 }
 
 fn serve_blmovem(ctx: &mut Ctx, _: &[u8]) -> Result<bool, CommandError> {
-    let request = ManyMoves::parse(ctx.args, 6)?;
+    let request = MoveRequest::parse(ctx.args, 6)?;
     try_move(ctx, request)
 }
 
 /// Whether a BLMOVEM with these arguments gets all that it waits for.
 fn has_enough(store: &Store, args: &[&[u8]], key: &[u8]) -> bool {
-    let (Ok(request), Ok(Some(list))) = (ManyMoves::parse(args, 6), store.peek_as::<List>(key)) else {
+    let (Ok(request), Ok(Some(list))) = (MoveRequest::parse(args, 6), store.peek_as::<List>(key)) else {
         return false;
     };
     // If the limit cannot be read, the client is to get the error.
@@ -124,7 +124,7 @@ fn has_enough(store: &Store, args: &[&[u8]], key: &[u8]) -> bool {
 
 /// What is to be moved, and where.
 #[derive(Clone, Copy)]
-struct ManyMoves {
+struct MoveRequest {
     from: End,
     to: End,
     /// The most elements to move; not 0.
@@ -135,11 +135,11 @@ struct ManyMoves {
     one_by_one: bool,
 }
 
-impl ManyMoves {
+impl MoveRequest {
     /// Parses the ends, and the optional words at argument `at`.
-    fn parse(args: &[&[u8]], at: usize) -> Result<ManyMoves, CommandError> {
+    fn parse(args: &[&[u8]], at: usize) -> Result<MoveRequest, CommandError> {
         let (from, to) = (parse_end(args[3])?, parse_end(args[4])?);
-        let request = ManyMoves { from, to, count: 1, is_exact: false, one_by_one: true };
+        let request = MoveRequest { from, to, count: 1, is_exact: false, one_by_one: true };
         let [selector, count, order] = args[at..] else {
             return if args.len() == at { Ok(request) } else { Err(CommandError::SYNTAX) };
         };
@@ -150,7 +150,7 @@ impl ManyMoves {
         }
         let count = parse_count(count).ok().filter(|count| *count > 0);
         let count = count.ok_or(CommandError::fixed("ERR count should be greater than 0"))?;
-        Ok(ManyMoves { from, to, count, is_exact, one_by_one })
+        Ok(MoveRequest { from, to, count, is_exact, one_by_one })
     }
 
     /// The fewest elements that are moved, if any.
@@ -168,7 +168,7 @@ impl ManyMoves {
 /// Moves elements from the key at argument 1 to the key at argument 2, and replies with them. False, without a reply,
 /// if there are not enough.
 #[inline(never)]
-fn try_move(ctx: &mut Ctx, request: ManyMoves) -> Result<bool, CommandError> {
+fn try_move(ctx: &mut Ctx, request: MoveRequest) -> Result<bool, CommandError> {
     let (source, destination) = (ctx.args[1], ctx.args[2]);
     note_place(&mut ctx.store, source);
     let refused = ctx.store.peek_as::<List>(destination).err();
@@ -213,7 +213,7 @@ impl Popped {
 struct Moving<'a, 'h> {
     source: &'a [u8],
     destination: &'a [u8],
-    request: ManyMoves,
+    request: MoveRequest,
     /// Why nothing can be pushed to the destination.
     refused: Option<CommandError>,
     popped: Popped,
@@ -283,7 +283,7 @@ impl Taking for Moving<'_, '_> {
         let mut pop = |store: &mut Store, end: End| {
             store.effect(&[pop_command(end), self.source, number.format(count).as_bytes()]);
         };
-        let ManyMoves { from, to, .. } = self.request;
+        let MoveRequest { from, to, .. } = self.request;
         if self.source == self.destination && self.was_all {
             // A pop would delete the list, and with it its expiry: the elements in their new order come first.
             self.state_pushes(store, End::Tail, &self.popped.in_order(self.request.keeps_pop_order()));

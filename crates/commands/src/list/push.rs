@@ -94,7 +94,7 @@ fn push_if_exists(ctx: &mut Ctx, end: End) -> CommandResult {
         None => ctx.reply.int(0),
         Some(list) => {
             let grown = push_all(list, end, &ctx.args[2..], &limits, ctx.host);
-            ctx.store.grew(ctx.args[1]);
+            ctx.note_grown(ctx.args[1]);
             pushed(ctx, end, grown);
         }
     }

@@ -350,15 +350,9 @@ impl<'a> Read<'a> {
         in_script: bool,
     ) -> Result<Read<'a>, CommandError> {
         let (mut max_count, mut max_bytes) = (None, None);
-        let mut read = Read {
-            keys: &[],
-            ids: &[],
-            count: 0,
-            budget: Budget::any(),
-            timeout_ms: None,
-            group: None,
-            no_ack: false,
-        };
+        let budget = Budget::any();
+        let mut read =
+            Read { keys: &[], ids: &[], count: 0, budget, timeout_ms: None, group: None, no_ack: false };
         let mut rest = &args[1..];
         loop {
             rest = match *rest {
@@ -409,12 +403,10 @@ impl<'a> Read<'a> {
         if in_group && read.group.is_none() {
             return Err(CommandError::new(NO_GROUP));
         }
-        if max_count.is_some() || max_bytes.is_some() {
-            read.budget = Budget::of(max_count.unwrap_or(usize::MAX), max_bytes.unwrap_or(usize::MAX));
-            if max_count.is_some_and(|max| max < read.count) {
-                return Err(MAXCOUNT_BELOW_COUNT);
-            }
+        if max_count.is_some_and(|max| max < read.count) {
+            return Err(MAXCOUNT_BELOW_COUNT);
         }
+        read.budget = Budget::of(max_count.unwrap_or(usize::MAX), max_bytes.unwrap_or(usize::MAX));
         Ok(read)
     }
 

@@ -81,7 +81,7 @@ enum Expiry<'a> {
 }
 
 /// The words after the key; each may come once.
-struct CounterOptions<'a> {
+struct IncrementOptions<'a> {
     /// `XX` (true) or `NX` (false).
     must_exist: Option<bool>,
     /// Whether it counts in floats, and the increment.
@@ -94,9 +94,9 @@ struct CounterOptions<'a> {
     only_without_expiry: bool,
 }
 
-impl<'a> CounterOptions<'a> {
-    fn parse(args: &[&'a [u8]]) -> Result<CounterOptions<'a>, CommandError> {
-        let mut options = CounterOptions {
+impl<'a> IncrementOptions<'a> {
+    fn parse(args: &[&'a [u8]]) -> Result<IncrementOptions<'a>, CommandError> {
+        let mut options = IncrementOptions {
             must_exist: None,
             by: None,
             lower: None,
@@ -282,7 +282,7 @@ fn text_of(number: LongDouble) -> Vec<u8> {
 }
 
 fn increx(ctx: &mut Ctx) -> CommandResult {
-    let options = CounterOptions::parse(&ctx.args[2..])?;
+    let options = IncrementOptions::parse(&ctx.args[2..])?;
     match options.by {
         None => count(ctx, &options, 1),
         Some((false, by)) => count(ctx, &options, ds::num::parse_i64(by).ok_or(NOT_AN_INCREMENT)?),
@@ -296,7 +296,7 @@ fn increx(ctx: &mut Ctx) -> CommandResult {
     }
 }
 
-fn count<N: Number>(ctx: &mut Ctx, options: &CounterOptions, increment: N) -> CommandResult {
+fn count<N: Number>(ctx: &mut Ctx, options: &IncrementOptions, increment: N) -> CommandResult {
     let bound = |text: Option<&[u8]>, name, missing| match text {
         None => Ok(missing),
         Some(text) => N::bound(text).ok_or_else(|| CommandError::new(N::not_a_bound(name))),

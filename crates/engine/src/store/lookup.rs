@@ -32,7 +32,7 @@ impl Store<'_, '_> {
 
     /// The shard of `key`, which was looked up before: if only one shard is entered, this need not hash the key again.
     #[inline]
-    pub(super) fn entered_shard(&self, key: &[u8]) -> ShardId {
+    pub(crate) fn entered_shard(&self, key: &[u8]) -> ShardId {
         match self.tx.hold.entered() {
             [only] => *only,
             _ => self.locate(key).0,

@@ -98,7 +98,7 @@ impl Store<'_, '_> {
     }
 
     /// Notes that `key` was created: clients that wait for it are served when the transaction is complete.
-    fn mark_ready(&mut self, id: ShardId, key: &[u8]) {
+    pub(crate) fn mark_ready(&mut self, id: ShardId, key: &[u8]) {
         self.push_ready(id, key, false, false);
     }
 
@@ -127,16 +127,6 @@ impl Store<'_, '_> {
     #[inline]
     pub fn got_more(&mut self, key: &[u8]) {
         self.mark_ready(self.entered_shard(key), key);
-    }
-
-    /// Notes that elements were added to the list at `key`, which was looked up by [`Store::write_as`]: clients that
-    /// wait for several are looked at when the transaction is complete.
-    #[inline]
-    pub fn grew(&mut self, key: &[u8]) {
-        let (id, db) = (self.entered_shard(key), self.client.db);
-        if self.tx.hold.shard(id).waiters.any_for_growth(db, key) {
-            self.mark_ready(id, key);
-        }
     }
 
     /// Sets the access word of `key`, after it was stored again.

@@ -15,7 +15,7 @@ const FILES_MAX: usize = 5;
 
 /// Types that are larger, with their methods and files at most: lower the numbers as these go.
 const LARGE: &[(&str, usize, usize)] = &[
-    ("engine/store/mod.rs::Store", 85, 8),
+    ("engine/store/mod.rs::Store", 84, 8),
     ("lua/raw/stack.rs::Stack", 119, 15),
     ("server/shared.rs::Shared", 30, 6),
     ("server/thread.rs::Thread", 73, 20),

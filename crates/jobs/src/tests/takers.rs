@@ -211,6 +211,7 @@ fn add_words(args: &[engine::Arg], choice: usize, is_full: bool, words: &mut Vec
             ArgKind::PureToken => {}
             ArgKind::OneOf => add_words(&[arg.args[choice % arg.args.len()]], choice, is_full, words),
             ArgKind::Block => add_words(arg.args, choice, is_full, words),
+            ArgKind::Double if arg.name.ends_with("max") => words.push("9".to_owned()),
             ArgKind::Integer | ArgKind::Double | ArgKind::UnixTime => words.push("1".to_owned()),
             ArgKind::String | ArgKind::Pattern => words.push("w".to_owned()),
         }

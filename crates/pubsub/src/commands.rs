@@ -237,7 +237,7 @@ const PUBLISH: Entry = Entry {
 
 const SPUBLISH: Entry = Entry {
     name: "spublish",
-    summary: "TxMessage a message to a shard channel",
+    summary: "Post a message to a shard channel",
     complexity: "O(N) where N is the number of clients subscribed to the receiving shard channel.",
     since: "7.0.0",
     keys: &[KeySpec::one(1, &[NotKey])],

@@ -53,7 +53,7 @@ impl Store<'_, '_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn counted(&mut self, key: &[u8], count: usize) -> &mut crate::Shard {
         let id = self.entered_shard(key);
         self.tx.wrote = true;

@@ -159,7 +159,7 @@ pub fn take_from<K: Taking>(store: &mut Store, key: &[u8], taking: &mut K) -> Re
 ///
 /// # Errors
 /// If its limit cannot be read.
-#[inline]
+#[inline(always)]
 pub fn room(store: &Store, key: &[u8], is_limited: bool) -> Result<Room, CommandError> {
     match store.db(store.entered_shard(key)).queues().may_be_closed() && !store.tx.keeps_due {
         true => looked_up_room(store, key, is_limited),

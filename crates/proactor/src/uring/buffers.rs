@@ -11,10 +11,10 @@
 //!
 //! The kernel uses buffers in turn, so all of them become resident. Therefore there are few at first, and
 //! their number doubles whenever the kernel has run out of them. Buffers that were not needed lately are
-//! freed when they come back ([`BufferRing::give_back_unused`]); without connections all of them go, because
-//! a new ring replaces this one. They take at most 2 MiB per thread, regardless of the data, so they do not
-//! count against `maxmemory`: a thread that no longer receives anything keeps its buffers, and keys would
-//! have to be evicted for them.
+//! freed when they come back ([`BufferRing::give_back_unused`]). Without connections all of them go, because
+//! a new ring replaces this one, except that the first ones of a thread that is not elastic stay. They take at
+//! most 2 MiB per thread, regardless of the data, so they do not count against `maxmemory`: a thread that no
+//! longer receives anything keeps its buffers, and keys would have to be evicted for them.
 //!
 //! Invariant: between its completion and [`BufferRing::give`] a buffer is ours alone; otherwise it is the
 //! kernel's alone. The memory is freed only after the driver's io_uring is closed.
@@ -78,6 +78,11 @@ impl BufferRing {
     /// Whether the kernel was given buffers.
     pub(super) fn has_begun(&self) -> bool {
         self.wanted > 0
+    }
+
+    /// Whether there are more than the first buffers.
+    pub(super) fn has_grown(&self) -> bool {
+        self.there > FIRST_COUNT
     }
 
     /// The kernel has run out of buffers: there will be twice as many.

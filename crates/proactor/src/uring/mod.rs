@@ -147,12 +147,15 @@ impl UringDriver {
     }
 
     /// Frees memory that was not needed since the last call: for calls some seconds apart. Without connections, all
-    /// buffers go, and the large queues of an `elastic` thread; another one has a connection again soon.
+    /// buffers and the large queues of an `elastic` thread go. Another one has a connection again soon, and keeps its
+    /// queues and the first buffers for it.
     pub(crate) fn give_back_unused(&mut self, elastic: bool) {
         self.buffers.give_back_unused();
         self.connections.pool.give_back_unused();
-        let has_connections = self.connections.has_some();
-        if self.buffers.has_begun() && !has_connections && self.acceptor.numbers().next().is_none() {
+        let is_unused = self.buffers.has_begun()
+            && !self.connections.has_some()
+            && self.acceptor.numbers().next().is_none();
+        if is_unused && (elastic || self.buffers.has_grown()) {
             self.completions = Vec::new();
             // The kernel gives buffers back only with the queues they were registered for.
             self.resize(if elastic { SMALL } else { FULL });

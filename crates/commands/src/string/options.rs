@@ -86,6 +86,7 @@ pub(super) enum For {
 impl<'a> Options<'a> {
     /// Reads options. An option may be repeated, and the last one counts; options that contradict each other are
     /// refused.
+    #[inline(always)]
     pub(super) fn parse(args: &[&'a [u8]], of: For) -> Result<Options<'a>, CommandError> {
         let mut options = Options { condition: None, get: false, expiry: ExpiryOption::Unsaid };
         let sets = of != For::GetEx;

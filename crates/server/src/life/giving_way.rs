@@ -198,11 +198,16 @@ fn look(host: &mut ThreadHost) {
             return;
         }
         host.net.messages.end_wait();
-        // Messages that cannot be handled within a command stay.
+        // Messages that cannot be handled within a command stay. What clients are told stays behind what they were told
+        // before: they rely on the order.
         host.net.messages.fetch();
+        let mut waits = false;
         for _ in 0..host.net.messages.len() {
             let Some(message) = host.net.messages.pop() else { break };
-            if let Some(message) = take(host, message) {
+            let tells = tells_clients(&message);
+            let left = if tells && waits { Some(message) } else { take(host, message) };
+            if let Some(message) = left {
+                waits |= tells;
                 host.net.messages.send(host.net.id, message);
             }
         }
@@ -210,6 +215,12 @@ fn look(host: &mut ThreadHost) {
             break;
         }
     }
+}
+
+/// Whether clients read something because of a message: replies and what was published, in the order in which it happened.
+fn tells_clients(message: &Message) -> bool {
+    use Message::{Deliver, Done, Monitor, News};
+    matches!(message, Done(..) | Deliver(_) | News(..) | Monitor(_))
 }
 
 /// Handles a message, or returns it.

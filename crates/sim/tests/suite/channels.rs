@@ -378,6 +378,6 @@ fn simulate(mut entropy: proactor::Entropy, totals: &mut BTreeMap<&'static str, 
 #[test]
 fn messages_arrive_once_in_order_and_as_often_as_publishers_are_told() {
     let mut totals = BTreeMap::new();
-    for_each_seed("channels", 120, |entropy| simulate(entropy, &mut totals));
+    for_each_seed("channels", 700, |entropy| simulate(entropy, &mut totals));
     println!("{totals:?}");
 }

@@ -106,6 +106,14 @@ impl Messages {
         }
     }
 
+    /// Sends a message to a thread, this one too, behind what others have sent it: a reply that is on its way comes first.
+    pub(crate) fn send_behind(&mut self, thread: u16, message: Message) {
+        let inbox = &self.threads[usize::from(thread)].inbox;
+        if inbox.push(self.stock.wrap(message)) {
+            inbox.ring();
+        }
+    }
+
     /// Sends a message to a thread without waking it: waking takes long while a shard is held.
     pub(crate) fn send_quietly(&mut self, thread: u16, message: Message) {
         if self.put(thread, message) {
@@ -256,6 +264,16 @@ mod tests {
         other.fetch();
         assert_eq!(read(one), [0, 1, 2, 3, 4]);
         assert_eq!(read(other), [10, 20, 30]);
+    }
+
+    #[test]
+    fn what_is_sent_behind_comes_after_what_others_have_sent() {
+        let (mut rooms, _) = mailrooms(2);
+        let [one, other] = &mut rooms[..] else { unreachable!("there are two") };
+        other.send(0, news(1));
+        one.send_behind(0, news(2));
+        one.fetch();
+        assert_eq!(read(one), [1, 2]);
     }
 
     #[test]

@@ -103,12 +103,7 @@ impl Delivery {
     /// Sends this turn's invalidations to clients that track prefixes.
     pub(crate) fn send_broadcasts(&mut self, net: &mut Network) {
         while let Some((thread, connection, keys)) = self.broadcasts.pop_first() {
-            let news = News::Changed(connection, keys);
-            if thread == net.messages.thread() {
-                self.tell(news, net);
-            } else {
-                net.messages.send(thread, Message::news(news));
-            }
+            net.messages.send_behind(thread, Message::news(News::Changed(connection, keys)));
         }
     }
 

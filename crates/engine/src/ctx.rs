@@ -167,7 +167,7 @@ impl Room {
     /// No element may be taken.
     pub(crate) const NONE: Room = Room(0);
 
-    /// So many.
+    /// Room for this many elements.
     pub fn of(count: u64) -> Room {
         Room(count.min(u64::MAX - 1))
     }

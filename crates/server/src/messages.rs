@@ -67,7 +67,7 @@ pub(crate) struct Messages {
     thread: u16,
     threads: &'static [Remote],
     /// Reusable nodes for messages to others.
-    stock: MessagePool<Message>,
+    pool: MessagePool<Message>,
     /// Messages that have been received.
     come: VecDeque<Message>,
     /// Messages that are put off until the next turn.
@@ -82,7 +82,7 @@ impl Messages {
         Messages {
             thread,
             threads,
-            stock: MessagePool::default(),
+            pool: MessagePool::default(),
             come: VecDeque::new(),
             put_off: Vec::new(),
             sleepers: Vec::new(),
@@ -108,9 +108,8 @@ impl Messages {
 
     /// Sends a message to a thread, this one too, behind what others have sent it: a reply that is on its way comes first.
     pub(crate) fn send_behind(&mut self, thread: u16, message: Message) {
-        let inbox = &self.threads[usize::from(thread)].inbox;
-        if inbox.push(self.stock.wrap(message)) {
-            inbox.ring();
+        if self.push(thread, message) {
+            self.threads[usize::from(thread)].inbox.ring();
         }
     }
 
@@ -121,13 +120,18 @@ impl Messages {
         }
     }
 
-    /// Puts a message into a thread's inbox. Returns whether the thread must be woken.
+    /// Sends a message, directly if it is for this thread. Returns whether the thread must be woken.
     fn put(&mut self, thread: u16, message: Message) -> bool {
         if thread == self.thread {
             self.come.push_back(message);
             return false;
         }
-        self.threads[usize::from(thread)].inbox.push(self.stock.wrap(message))
+        self.push(thread, message)
+    }
+
+    /// Puts a message into a thread's inbox, even if it is this one's. Returns whether the thread must be woken.
+    fn push(&mut self, thread: u16, message: Message) -> bool {
+        self.threads[usize::from(thread)].inbox.push(self.pool.wrap(message))
     }
 
     /// Sends every thread a message.
@@ -163,7 +167,7 @@ impl Messages {
     /// Adds the messages of the inbox after those that this thread sent to itself.
     pub(crate) fn fetch(&mut self) {
         let nodes = self.threads[usize::from(self.thread)].inbox.take_all();
-        self.come.extend(nodes.map(|node| self.stock.unwrap(node)));
+        self.come.extend(nodes.map(|node| self.pool.unwrap(node)));
     }
 
     /// Takes the oldest message.
@@ -215,8 +219,8 @@ impl Messages {
 
     /// Gives half of a surplus of nodes to other threads, and takes some if they run short.
     #[inline]
-    pub(crate) fn balance(&mut self, handoffs: &mut HandoffPool, spares: &SharedPool<Message>) {
-        self.stock.balance(handoffs, spares);
+    pub(crate) fn balance(&mut self, handoffs: &mut HandoffPool, shared: &SharedPool<Message>) {
+        self.pool.balance(handoffs, shared);
     }
 }
 
@@ -228,8 +232,8 @@ mod tests {
     use super::*;
     use crate::message::News;
 
-    /// The mailrooms of `count` threads, and the threads.
-    fn mailrooms(count: u16) -> (Vec<Messages>, &'static [Remote]) {
+    /// The messages of `count` threads, and the threads.
+    fn messages_of(count: u16) -> (Vec<Messages>, &'static [Remote]) {
         let remotes = (0..count).map(|_| Remote::new(Arc::new(Waker::without_bell())));
         let remotes: &'static [Remote] = Vec::leak(remotes.collect());
         ((0..count).map(|thread| Messages::new(thread, remotes)).collect(), remotes)
@@ -252,8 +256,8 @@ mod tests {
 
     #[test]
     fn messages_keep_their_order_whoever_they_are_for() {
-        let (mut rooms, _) = mailrooms(2);
-        let [one, other] = &mut rooms[..] else { unreachable!("there are two") };
+        let (mut all, _) = messages_of(2);
+        let [one, other] = &mut all[..] else { unreachable!("there are two") };
         for number in 1..=3 {
             one.send(0, news(number));
             one.send(1, news(10 * number));
@@ -268,8 +272,8 @@ mod tests {
 
     #[test]
     fn what_is_sent_behind_comes_after_what_others_have_sent() {
-        let (mut rooms, _) = mailrooms(2);
-        let [one, other] = &mut rooms[..] else { unreachable!("there are two") };
+        let (mut all, _) = messages_of(2);
+        let [one, other] = &mut all[..] else { unreachable!("there are two") };
         other.send(0, news(1));
         one.send_behind(0, news(2));
         one.fetch();
@@ -278,26 +282,26 @@ mod tests {
 
     #[test]
     fn what_is_put_off_comes_in_the_next_turn() {
-        let (mut rooms, _) = mailrooms(1);
-        let room = &mut rooms[0];
-        room.put_off(news(1));
-        assert_eq!((room.is_busy(), room.is_empty(), room.pop().is_none()), (true, true, true));
-        room.send(0, news(2));
-        room.end_wait();
-        assert_eq!(read(room), [2, 1]);
-        assert!(!room.is_busy());
+        let (mut all, _) = messages_of(1);
+        let one = &mut all[0];
+        one.put_off(news(1));
+        assert_eq!((one.is_busy(), one.is_empty(), one.pop().is_none()), (true, true, true));
+        one.send(0, news(2));
+        one.end_wait();
+        assert_eq!(read(one), [2, 1]);
+        assert!(!one.is_busy());
     }
 
     #[test]
     fn what_is_published_lies_in_the_inbox_of_each_thread_with_receivers() {
-        let (mut rooms, remotes) = mailrooms(3);
+        let (mut all, remotes) = messages_of(3);
         let to = [(2, 7), (0, 5)].map(|(thread, connection)| Receiver {
             subscriber: Subscriber { thread, connection },
             pattern: None,
         });
         let (channel, message) = (Arc::from(*b"news"), Arc::from(*b"hello"));
         let medium = Medium::Channel(Scope::Global);
-        rooms[0].publish(Published {
+        all[0].publish(Published {
             to: to.into(),
             medium,
             channel,
@@ -307,13 +311,13 @@ mod tests {
             memory: None,
         });
         // The thread's own message comes after those that others sent before.
-        assert!(rooms[0].is_empty());
+        assert!(all[0].is_empty());
         let told: Vec<bool> = remotes.iter().map(Remote::has_messages).collect();
         assert_eq!(told, [true, false, true]);
-        rooms[0].wake_sleepers();
-        let read = rooms.iter_mut().map(|room| {
-            room.fetch();
-            read(room)
+        all[0].wake_sleepers();
+        let read = all.iter_mut().map(|one| {
+            one.fetch();
+            read(one)
         });
         assert_eq!(read.collect::<Vec<_>>(), [vec![5], vec![], vec![7]]);
     }

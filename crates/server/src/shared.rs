@@ -31,7 +31,7 @@ use crate::messages::Remote;
 use crate::reports::observe_settings;
 
 /// Limit of idle nodes for messages that are kept for any thread, per thread.
-const SPARES_PER_THREAD: usize = 64;
+const POOLED_PER_THREAD: usize = 64;
 
 /// The name of a simulated driver.
 const SIMULATED: &str = "simulated";
@@ -66,7 +66,7 @@ pub(crate) struct Shared {
     pub(crate) users: Users,
     pub(crate) threads: Box<[Remote]>,
     /// Idle nodes for messages, which some threads do not need.
-    pub(crate) spares: SharedPool<Message>,
+    pub(crate) message_pool: SharedPool<Message>,
     pub(crate) entry_mode: EntryMode,
     pub(crate) singlehop_blocking: bool,
     /// Pattern subscribers, which are in no shard.
@@ -146,7 +146,7 @@ impl Shared {
             singlehop_blocking: settings.singlehop_blocking(),
             settings,
             users,
-            spares: SharedPool::new(SPARES_PER_THREAD * threads.len()),
+            message_pool: SharedPool::new(POOLED_PER_THREAD * threads.len()),
             threads,
             directory: pubsub::Directory::default(),
             listeners: Listeners::default(),

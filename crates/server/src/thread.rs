@@ -200,7 +200,7 @@ impl Thread {
         while let Some(conn) = self.host.outputs.pop_exceeding(&mut self.host.net, self.host.shared) {
             self.close(conn, CloseMode::Now);
         }
-        self.host.net.messages.balance(&mut self.tx.handoffs, &self.host.shared.spares);
+        self.host.net.messages.balance(&mut self.tx.handoffs, &self.host.shared.message_pool);
         self.host.background.has_blocks_to_sort = heap::settle();
         self.host.net.count_turn(began);
         Ok(!self.host.shared.stopping.load(Ordering::Acquire))

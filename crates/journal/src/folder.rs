@@ -25,6 +25,7 @@ use proactor::{Disk, DiskLock, Open};
 
 use crate::error::{Error, ErrorKind};
 use crate::manifest::{MANIFEST_BYTES_MAX, Manifest, NotAManifest};
+use crate::mutant::{self, Mutant};
 use crate::scan::Scan;
 use crate::segment::{SegmentName, SegmentStart};
 
@@ -286,12 +287,29 @@ impl LockedFolder {
         Scan::behind_base(self, manifest)
     }
 
+    /// Makes `manifest`, which was read from this folder, durable. Files may be removed or renamed because of a
+    /// manifest only after this.
+    ///
+    /// The process that put it in place may have ended before the folder was synced, or the sync may have failed. Then
+    /// the disk still has an older manifest, and no sync need change that: it is replaced once more.
+    pub(crate) fn settle_manifest(&self, manifest: &Manifest) -> Result<(), Error> {
+        if mutant::is_on(Mutant::TrustsManifest) {
+            return Ok(());
+        }
+        self.write_under_temporary_name(manifest)?;
+        self.put_manifest_in_place(false)
+    }
+
     /// Writes the next manifest durably under a temporary name. If that fails, nothing has changed.
     pub(crate) fn write_next_manifest(&self, manifest: &Manifest) -> Result<(), Error> {
+        let manifest = self.with_lengths(manifest).map_err(Error::io(&self.path.join(NEXT), "write it"))?;
+        self.write_under_temporary_name(&manifest)
+    }
+
+    fn write_under_temporary_name(&self, manifest: &Manifest) -> Result<(), Error> {
         let path = self.path.join(NEXT);
+        assert_eq!(manifest.check(), Ok(()), "a manifest that no start would accept is not written");
         let write = || {
-            let manifest = self.with_lengths(manifest)?;
-            assert_eq!(manifest.check(), Ok(()), "a manifest that no start would accept is not written");
             let file = self.disk.open(&path, Open::Empty)?;
             file.write_all_at(0, manifest.encode().as_bytes())?;
             file.sync()
@@ -355,6 +373,7 @@ impl LockedFolder {
     /// next journal begins.
     pub fn retire(&self) -> Result<(), Error> {
         let Some(manifest) = self.manifest()? else { return Ok(()) };
+        self.settle_manifest(&manifest)?;
         self.remove_leftovers(Some(&manifest))?;
         // A removed file must not reappear after the last manifest that names its owner is gone.
         self.sync_names()?;

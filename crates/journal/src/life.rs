@@ -57,6 +57,9 @@ impl Journal {
             Contents::Journal(former) => Some(former),
             Contents::Nothing | Contents::RedisAof(_) => None,
         };
+        if let Some(former) = &former {
+            folder.settle_manifest(former)?;
+        }
         folder.remove_leftovers(former.as_ref())?;
         let Beginning { id, stream, databases, slice, position, data } = beginning;
         let stream = stream.map(|id| Stream { id, from: Some(position) });
@@ -93,11 +96,12 @@ impl Journal {
         end: &End,
         stream: Option<StreamId>,
     ) -> Result<(Journal, Writer), Error> {
-        let stream = stream.map(|id| Stream { id, from: Some(end.place.position) });
-        let manifest = &Manifest { stream, ..manifest.clone() };
         if let Some(damage) = end.damage() {
             return Err(damage);
         }
+        folder.settle_manifest(manifest)?;
+        let stream = stream.map(|id| Stream { id, from: Some(end.place.position) });
+        let manifest = &Manifest { stream, ..manifest.clone() };
         if end.verdict == Verdict::Until {
             let (journal, writer, _) = Journal::cut(folder, tuning, policy, manifest, end.clone())?;
             return Ok((journal, writer));

@@ -18,6 +18,8 @@ pub(crate) enum Mutant {
     ListsUnsynced,
     /// The manifest is overwritten in place.
     ManifestInPlace,
+    /// A manifest that was read is taken for durable.
+    TrustsManifest,
 }
 
 #[cfg(test)]

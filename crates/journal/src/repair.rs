@@ -51,6 +51,7 @@ impl Repair {
     /// Makes the repair. Returns the paths of the files that were moved aside.
     pub fn cut(self, tuning: Tuning) -> Result<Vec<PathBuf>, Error> {
         let Repair { folder, manifest, mut end, .. } = self;
+        folder.settle_manifest(&manifest)?;
         if end.place.slice <= manifest.base.slice || end.place.is_within_slice {
             let (slice, position) = (manifest.base.slice + 1, manifest.base.position);
             end.place = FramePlace { slice, position, checksum: 0, is_within_slice: false };

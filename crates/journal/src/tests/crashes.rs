@@ -23,21 +23,25 @@ fn what_was_reported_durable_is_there_after_every_crash() {
     }
 }
 
+/// Some lives of one journal on a disk that fails at times.
+pub(super) fn lives_with_faults(seed: u64, policy: Policy) -> Result<(), Broken> {
+    let mut world = World::new(seed);
+    for life in 0..8 {
+        world.begin_to_fail(DiskFaults {
+            write_error_one_in: 60,
+            sync_error_one_in: 60,
+            short_write_one_in: 5,
+            room_bytes: if seed.is_multiple_of(3) { 250_000 } else { u64::MAX },
+            ..DiskFaults::default()
+        });
+        world.live(policy).map_err(|broken| format!("seed {seed}, {policy:?}, life {life}: {broken}"))?;
+    }
+    Ok(())
+}
+
 #[test]
 fn a_disk_that_fails_loses_nothing_that_was_reported_durable() {
     for seed in 1..=150 {
-        let policy = [Policy::Always, Policy::Everysec][seed as usize % 2];
-        let mut world = World::new(seed);
-        for life in 0..8 {
-            world.begin_to_fail(DiskFaults {
-                write_error_one_in: 60,
-                sync_error_one_in: 60,
-                short_write_one_in: 5,
-                room_bytes: if seed % 3 == 0 { 250_000 } else { u64::MAX },
-                ..DiskFaults::default()
-            });
-            let lived = world.live(policy);
-            lived.map_err(|broken| format!("seed {seed}, {policy:?}, life {life}: {broken}")).unwrap();
-        }
+        lives_with_faults(seed, [Policy::Always, Policy::Everysec][seed as usize % 2]).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! Deliberate mistakes, each of which the crashes of a few hundred seeds must reveal.
 
-use super::crashes::lives;
+use super::crashes::{lives, lives_with_faults};
 use super::world::World;
 use crate::Policy;
 use crate::mutant::{Mutant, switch};
@@ -8,6 +8,7 @@ use crate::mutant::{Mutant, switch};
 /// The error by which the first crash that reveals a mistake reveals it.
 fn caught(mutant: Mutant, policy: Policy) -> Option<String> {
     switch(Some(mutant));
+    let lives = if mutant == Mutant::TrustsManifest { lives_with_faults } else { lives };
     let broken = (1..=1_000).find_map(|seed| lives(seed, policy).err());
     switch(None);
     broken
@@ -22,7 +23,7 @@ fn check(mutant: Mutant, policy: Policy, expected: &[&str]) {
 
 #[test]
 fn a_life_without_a_term_of_its_own_is_caught() {
-    check(Mutant::NoTerm, Policy::Everysec, &["damaged", "reported durable", "goes on"]);
+    check(Mutant::NoTerm, Policy::Everysec, &["damaged", "reported durable", "goes on", "before a kill"]);
 }
 
 #[test]
@@ -62,4 +63,9 @@ fn claims_of_the_manifest_that_are_not_true_are_caught() {
 #[test]
 fn a_manifest_that_is_written_in_place_is_caught() {
     check(Mutant::ManifestInPlace, Policy::Always, &["manifest"]);
+}
+
+#[test]
+fn trust_in_a_manifest_that_was_read_is_caught() {
+    check(Mutant::TrustsManifest, Policy::Always, &["NotFound", "entity not found", "missing"]);
 }

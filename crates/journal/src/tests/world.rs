@@ -50,8 +50,11 @@ pub(super) fn slice(writer: &Writer, number_ahead: u64, position: u64, bytes: us
 pub(super) struct World {
     pub(super) sim: SimDisk,
     pub(super) entropy: Entropy,
-    /// The number of operations of the disk until the power fails.
+    /// The number of operations of the disk until the power fails or the process is killed.
     left: Arc<AtomicU64>,
+    /// Whether the process is killed then.
+    is_kill: Arc<AtomicBool>,
+    /// Whether that has happened.
     has_crashed: Arc<AtomicBool>,
     /// The slices that were given to the writer since the last recovery, and those that were recovered.
     slices: BTreeMap<u64, Slice>,
@@ -83,10 +86,16 @@ impl World {
     pub(super) fn new(seed: u64) -> World {
         let sim = SimDisk::new(seed);
         let (left, has_crashed) = (Arc::new(AtomicU64::new(u64::MAX)), Arc::new(AtomicBool::new(false)));
+        let is_kill = Arc::new(AtomicBool::new(false));
         let (crashing, counter, flag) = (sim.clone(), Arc::clone(&left), Arc::clone(&has_crashed));
+        let kills = Arc::clone(&is_kill);
         sim.on_operation(move |_| {
             if counter.fetch_sub(1, Ordering::Relaxed) == 1 {
-                crashing.crash();
+                if kills.load(Ordering::Relaxed) {
+                    crashing.end_process()
+                } else {
+                    crashing.crash()
+                }
                 flag.store(true, Ordering::Relaxed);
             }
             false
@@ -95,6 +104,7 @@ impl World {
             sim,
             entropy: Entropy::from_seed(seed),
             left,
+            is_kill,
             has_crashed,
             slices: BTreeMap::new(),
             reported: 0,
@@ -109,17 +119,26 @@ impl World {
     /// One life: recovery, work, and an end in the middle of something.
     pub(super) fn live(&mut self, policy: Policy) -> Result<(), Broken> {
         let is_killed = self.entropy.one_in(4);
-        let (left, steps) =
-            if is_killed { (u64::MAX, self.entropy.below(40)) } else { (1 + self.entropy.below(120), 400) };
+        let (left, steps) = match is_killed && self.entropy.one_in(2) {
+            true => (u64::MAX, self.entropy.below(40)),
+            false => (1 + self.entropy.below(120), 400),
+        };
         self.left.store(left, Ordering::Relaxed);
+        self.is_kill.store(is_killed, Ordering::Relaxed);
         self.has_crashed.store(false, Ordering::Relaxed);
         if let Some((journal, mut writer)) = self.start(policy)? {
+            let mut has_failed = false;
             for _ in 0..steps {
                 let done = self.step(&journal, &mut writer);
                 self.reported = self.reported.max(journal.durable_slice());
-                if self.has_crashed.load(Ordering::Relaxed) || done.is_err_and(|trouble| trouble.is_final()) {
+                has_failed = done.is_err_and(|trouble| trouble.is_final());
+                if self.has_crashed.load(Ordering::Relaxed) || has_failed {
                     break;
                 }
+            }
+            drop((journal, writer));
+            if has_failed && self.entropy.one_in(2) {
+                self.begin_anew(policy);
             }
         }
         if is_killed {
@@ -133,6 +152,13 @@ impl World {
         }
         self.left.store(u64::MAX, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Begins a journal to replace the one that has failed, as a server does. It never gets its base.
+    fn begin_anew(&mut self, policy: Policy) {
+        let Ok(lock) = folder(&self.sim.disk()).lock() else { return };
+        let beginning = Beginning { id: self.entropy.next_u64(), data: Data::Coming, ..BEGINNING };
+        let _ = Journal::create(lock.into(), TUNING, policy, beginning);
     }
 
     /// Makes one slice durable, and cuts the power while an empty slice that confirms it is written.

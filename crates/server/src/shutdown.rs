@@ -202,10 +202,11 @@ impl Ending {
                     return true;
                 }
                 if cut.is_none() {
-                    tracing::info!("Waiting for replicas before shutting down.");
                     let left_ms = limit.saturating_sub(self.started.elapsed()).as_millis() as u64;
                     shared.shutdown.await_until(Some(shared.machine.clock.steady_ms() + left_ms));
                     shared.role_parts().hold_writes(true);
+                    // Logged last: who reads this may rely on it.
+                    tracing::info!("Waiting for replicas before shutting down.");
                 }
                 cut = Some((shared.journal.cut_for_replicas(), sent_bytes));
             }

@@ -52,6 +52,9 @@ simulate: ## The whole server in simulation, each test for DARTER_SECONDS (120),
 	DARTER_SEED=$${DARTER_SEED:-$$(date +%s)} DARTER_SECONDS=$${DARTER_SECONDS:-120} \
 		$(CARGO) test -p sim -- --nocapture
 
+specs: # The specs of protocols in docs/specs: they hold, their mutants are caught (most of an hour; ONLY=Group for one)
+	scripts/specs $(ONLY)
+
 hostile: build ## The tests of bad input, and of replicas and clients that read nothing under maxmemory, at twenty times their size: 20,000 connections, thousands of random requests
 	DARTER=$(CURDIR)/target/debug/darter DARTER_SCALE=20 $(CARGO) test -p server --test crowd --test console -- --nocapture
 	DARTER=$(CURDIR)/target/debug/darter DARTER_SCALE=20 $(CARGO) test -p server --test suite -- requests:: resets:: not_counted:: --nocapture

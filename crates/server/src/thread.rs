@@ -19,6 +19,7 @@ use std::time::Duration;
 use background::Visits;
 use clients::GivingWay;
 use clients::session::Session;
+use effectlog::Lsn;
 use engine::{OwnFunctions, Tx};
 use proactor::{CloseMode, Driver, Event, sooner};
 use shard::{Hold, ShardId};
@@ -193,7 +194,7 @@ impl Thread {
         if !self.host.outputs.delivery.broadcasts.is_empty() {
             self.host.outputs.delivery.send_broadcasts(&mut self.host.net);
         }
-        if std::mem::take(&mut self.tx.committed) > 0 {
+        if std::mem::take(&mut self.tx.committed) != Lsn::NONE {
             let shared = self.host.shared;
             shared.journal.progress.nudge(|| shared.machine.clock.monotonic_ms());
         }

@@ -7,6 +7,7 @@
 //! | `listeners.rs`, `dealing.rs` | listen, and assign connections to threads |
 //! | `registry.rs`, `descriptors.rs` | their ids, names and number |
 //! | `connections.rs` | those of one thread |
+//! | `timeouts.rs` | when blocked clients time out |
 //! | `tls_keeper.rs` | TLS |
 //! | `workload.rs`, `balance.rs`, `moves.rs`, `giving_way.rs` | balance connections over threads |
 //! | `watchlist.rs`, `sizes.rs` | limits on what clients use |
@@ -39,6 +40,7 @@ mod refusal;
 mod registry;
 pub mod session;
 mod sizes;
+mod timeouts;
 mod tls_keeper;
 mod watchlist;
 mod workload;
@@ -60,6 +62,7 @@ pub use moves::{FORMER_NAMES_MAX, Mover, Moves, Whereabouts, may_go};
 pub use refusal::refusal;
 pub use registry::Registry;
 pub use sizes::Sizes;
+pub use timeouts::{Alarm, Timeouts};
 pub use tls_keeper::{Admission, Former, TlsKeeper, greet};
 pub use watchlist::{Verdict, Watchlist};
 pub use workload::Workload;

@@ -180,7 +180,7 @@ impl Thread {
         if !self.tx.hold.kept().is_empty() {
             self.drain_kept();
         }
-        self.run_timers();
+        self.run_timeouts();
         if !self.host.waits.syncing.is_empty()
             || held_for_replicas(&mut self.host.net.driver, &self.host.shared.journal).is_some()
         {
@@ -264,7 +264,7 @@ impl Thread {
         let now_ns = self.host.net.driver.clock().monotonic_ns();
         let of_jobs = self.host.background.jobs.wait(|| self.host.net.driver.clock().now_us());
         let due_ms = [
-            self.host.net.timers.next_ms(),
+            self.host.net.timeouts.next_ms(),
             self.host.waits.pausing.end_ms(),
             self.host.background.cron.next_ms(),
             self.host.background.defrag.next_ms(),

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use acl::{Access, Context, Seat};
-use background::timers::Alarm;
 use effectlog::Lsn;
 use engine::{Client, Command, CommandId, Route, Table};
 use jobs::queues::Progress;
@@ -18,6 +17,7 @@ use tls::Handshake;
 use crate::session::parser::Protocol;
 use crate::session::state::CommandState;
 use crate::session::transaction::Multi;
+use crate::timeouts::Alarm;
 
 /// Whether a client gets replies (`CLIENT REPLY`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

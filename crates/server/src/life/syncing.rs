@@ -61,7 +61,7 @@ pub(crate) fn begin_sync(
     net.stats.clients_with_timeout.add(u64::from(deadline_ms.is_some()));
     net.stats.blocked_clients.add(1);
     if let Some(deadline_ms) = deadline_ms {
-        net.timers.set(&mut session.alarm, conn, deadline_ms, net.now_ms);
+        net.timeouts.set(&mut session.alarm, conn, deadline_ms, net.now_ms);
     }
     if awaited.wish.is_local {
         syncing.of_disk.push(Reverse((awaited.kept, conn.to_bits())));

@@ -8,7 +8,7 @@
 //! | `registry.rs`, `descriptors.rs` | their ids, names and number |
 //! | `connections.rs` | those of one thread |
 //! | `timeouts.rs` | when blocked clients time out |
-//! | `tls_keeper.rs` | TLS |
+//! | `tls_settings.rs` | what the settings say about TLS |
 //! | `workload.rs`, `balance.rs`, `moves.rs`, `giving_way.rs` | balance connections over threads |
 //! | `watchlist.rs`, `sizes.rs` | limits on what clients use |
 //! | `commands/` | CLIENT, AUTH and HELLO |
@@ -41,7 +41,7 @@ mod registry;
 pub mod session;
 mod sizes;
 mod timeouts;
-mod tls_keeper;
+mod tls_settings;
 mod watchlist;
 mod workload;
 
@@ -63,7 +63,7 @@ pub use refusal::refusal;
 pub use registry::Registry;
 pub use sizes::Sizes;
 pub use timeouts::{Alarm, Timeouts};
-pub use tls_keeper::{Admission, Former, TlsKeeper, greet};
+pub use tls_settings::{greet, wanted_tls};
 pub use watchlist::{Verdict, Watchlist};
 pub use workload::Workload;
 

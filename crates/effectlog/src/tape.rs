@@ -21,7 +21,8 @@ pub struct Tape(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    last_stamp: AtomicU64,
+    /// How many records have a stamp.
+    stamped: AtomicU64,
     tracks: Mutex<Vec<Arc<Mutex<Vec<Stamped>>>>>,
 }
 
@@ -53,7 +54,7 @@ impl Tape {
 impl Sink for Track {
     fn publish(&mut self, record: &mut Record, _after: Stamp) -> RecordPlace {
         // Relaxed: the batons already order those that met.
-        let number = self.tape.0.last_stamp.fetch_add(1, Ordering::Relaxed);
+        let number = self.tape.0.stamped.fetch_add(1, Ordering::Relaxed);
         let stamp = Stamp::new(number);
         locked(&self.records).push((stamp, std::mem::take(record)));
         // Each record is a slice of its own; the first one is 1, as 0 is before all.

@@ -177,7 +177,7 @@ fn who_waits_keeps_its_turn_and_its_timeout() {
         blocked(&mut mover, "2");
         // One that is on its way cannot be sent elsewhere, so the number of moves depends on how fast they are.
         eventually("they move", || {
-            ids.map(|id| send_around(&mut mover, id));
+            ids.iter().for_each(|id| send_around(&mut mover, *id));
             moved(&mut mover) >= 4
         });
         check(&mut mover, "RPUSH queue a b", "(integer) 2");

@@ -22,6 +22,9 @@ use crate::names::queue_of;
 
 /// A clock that moves by less than this is being adjusted, not set.
 pub(crate) const JUMP_MS: i64 = 1_000;
+/// A thread reads the clock at the beginning of its turn and may lose its processor then, so others, also on another
+/// server, may have acted by later times: later by less than this.
+pub(crate) const BEHIND_MS_MAX: i64 = 10_000;
 /// Fixed times do not come again if the clock goes back by less than this.
 const COMES_AGAIN_MS: i64 = 3 * 3_600_000;
 /// The most delayed jobs that are moved per queue: those that are due first.
@@ -39,7 +42,7 @@ fn follow_in(store: &mut Store, shard: ShardId) {
     let ahead_ms = store.tx.now - store.tx.steady;
     let last_ms = store.db_mut(shard).note_clock(ahead_ms);
     if last_ms.is_none_or(|last_ms| (ahead_ms - last_ms).abs() >= JUMP_MS) {
-        move_times(store, shard, last_ms.map_or(0, |last_ms| ahead_ms - last_ms));
+        move_times(store, shard, last_ms.map(|last_ms| ahead_ms - last_ms));
     }
 }
 
@@ -58,8 +61,9 @@ pub(crate) fn follow_all(tx: &mut Tx, shard: ShardId, is_ours: bool) {
     }
 }
 
+/// `None`: it is not known by how much, since this is the first look.
 #[cold]
-fn move_times(store: &mut Store, shard: ShardId, by_ms: i64) {
+fn move_times(store: &mut Store, shard: ShardId, by_ms: Option<i64>) {
     let timed: Vec<Vec<u8>> = store.db(shard).queues().timed().map(<[u8]>::to_vec).collect();
     for key in timed {
         // A client can make up a key whose name belongs to a queue on another shard.
@@ -73,14 +77,17 @@ fn move_times(store: &mut Store, shard: ShardId, by_ms: i64) {
 }
 
 /// Moves the times in one sorted set.
-fn move_set(jobs: &Jobs<'_>, store: &mut Store, key: &[u8], by_ms: i64) -> Result<(), CommandError> {
+fn move_set(jobs: &Jobs<'_>, store: &mut Store, key: &[u8], by_ms: Option<i64>) -> Result<(), CommandError> {
     if key.ends_with(CRON) {
-        return reschedule(jobs, store);
+        // At the first look, the schedule may have run just before, elsewhere, by a clock that was read later than this
+        // thread's: it would run twice.
+        return reschedule(jobs, store, if by_ms.is_none() { BEHIND_MS_MAX } else { 0 });
     }
-    if by_ms != 0 && key.ends_with(ACTIVE) {
+    let Some(by_ms) = by_ms else { return Ok(()) };
+    if key.ends_with(ACTIVE) {
         move_ids(jobs, store, &jobs.names.workers(), by_ms)?;
     }
-    if by_ms != 0 && (key.ends_with(ACTIVE) || key.ends_with(DELAYED)) {
+    if key.ends_with(ACTIVE) || key.ends_with(DELAYED) {
         move_ids(jobs, store, key, by_ms)?;
     }
     Ok(())
@@ -102,15 +109,16 @@ fn move_ids(jobs: &Jobs<'_>, store: &mut Store, key: &[u8], by_ms: i64) -> Resul
     Ok(())
 }
 
-/// Computes the next time of schedules that became silent because the clock was set back.
-fn reschedule(jobs: &Jobs<'_>, store: &mut Store) -> Result<(), CommandError> {
+/// Computes the next time of schedules that became silent because the clock was set back by more than `behind_ms`.
+fn reschedule(jobs: &Jobs<'_>, store: &mut Store, behind_ms: i64) -> Result<(), CommandError> {
     let now_ms = store.now();
     for (name, due_ms) in jobs.scheduled(store)? {
         let Some(line) = jobs.line(store, &name)? else { continue };
         let comes_again =
             line.recurs() || line.next_ms(now_ms + COMES_AGAIN_MS).is_ok_and(|next| next < due_ms);
+        let is_silent = line.next_ms(now_ms + behind_ms).is_ok_and(|next_ms| next_ms < due_ms);
         if let Ok(next_ms) = line.next_ms(now_ms)
-            && next_ms < due_ms
+            && is_silent
             && comes_again
         {
             jobs.set_due(store, &jobs.names.cron(), &name, next_ms)?;

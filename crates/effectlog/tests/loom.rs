@@ -26,7 +26,7 @@ type Held<'a> = MutexGuard<'a, Shard>;
 
 fn log(threads: usize, mutant: Option<Mutant>) -> (std::sync::Arc<Log>, Vec<Recorder>, LaneEnds) {
     let (log, recorders, ends) = Log::with_mutant(threads, Box::new(no_ticks), mutant);
-    log.turn_on(1);
+    log.turn_on(Lsn::new(1));
     (log, recorders, ends)
 }
 

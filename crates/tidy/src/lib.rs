@@ -86,6 +86,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("shard", 3),
     ("journal", 3),
     ("process", 4),
+    ("topology", 4),
     ("bench", 4),
     ("engine", 4),
     ("acl", 5),

@@ -76,6 +76,14 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
+    /// Another process announces itself as this node.
+    #[error(
+        "another process is node {node}: was its data folder copied? Remove 'cluster-node-id' from the copy, or stop it"
+    )]
+    SameId {
+        /// The node.
+        node: String,
+    },
     /// The settings are wrong.
     #[error("{0}")]
     Settings(String),

@@ -25,6 +25,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod etcd;
+pub mod folder;
+
+mod contents;
 mod document;
 mod error;
 mod history;

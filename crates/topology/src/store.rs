@@ -102,6 +102,11 @@ impl Reading {
         }
     }
 
+    /// Whether both show the same document and the same deaths, though perhaps at different moments.
+    pub(crate) fn is_like(&self, other: &Reading) -> bool {
+        self.revision == other.revision && self.dead == other.dead && self.found == other.found
+    }
+
     /// Checks that `document` may be written in the place of what was read. An assertion: the caller's rules see to it.
     pub(crate) fn assert_may_become(&self, document: &Document) {
         let checked = document.check().and_then(|()| match &self.found {

@@ -18,6 +18,8 @@
 //! ([`Document::check_succession`]).
 
 mod check;
+#[cfg(test)]
+pub(crate) mod tests;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -27,6 +27,7 @@
 
 pub mod etcd;
 pub mod folder;
+pub mod model;
 
 mod contents;
 mod document;

@@ -212,7 +212,10 @@ impl Store for FolderStore {
             return Swap::Lost(contents.reading());
         };
         match self.folder.replace(&contents) {
-            Ok(()) => Swap::Done(made),
+            Ok(()) => {
+                self.history.highest = self.history.highest.max(made);
+                Swap::Done(made)
+            }
             Err(NotReplaced::Certainly(error)) => Swap::NotDone(error),
             Err(NotReplaced::Perhaps(error)) => Swap::Unknown(Unsettled::new(on.revision, error)),
         }

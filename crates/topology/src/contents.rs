@@ -1,4 +1,4 @@
-//! What a store contains, as plain data: the folder keeps it in a file, the model in memory. etcd's keys mean the same.
+//! The contents of a store as plain data: the folder keeps it in a file, the model in memory. etcd's keys mean the same.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
 use crate::ids::{Life, Revision};
-use crate::records::{LogEntry, Why};
-use crate::store::{DEAD_MAX, Found, LOG_MAX, Reading};
+use crate::outcome::{Finding, Reading};
+use crate::records::{LogEntry, Reason};
+use crate::store::{DEAD_MAX, LOG_MAX};
 
 /// See the head of this file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,21 +33,21 @@ struct Written {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Proof {
     revision: Revision,
-    why: Why,
+    why: Reason,
 }
 
 impl Contents {
     /// The document and the proofs of death.
     pub(crate) fn reading(&self) -> Reading {
         let (revision, found) = match &self.document {
-            None => (Revision::NONE, Found::Nothing),
+            None => (Revision::NONE, Finding::Nothing),
             Some(written) => (written.revision, found(written.text.as_bytes())),
         };
         Reading { revision, as_of: self.revision, found, dead: self.dead.keys().copied().collect() }
     }
 
     /// Replaces the document if it has the revision `on`. Returns the new one.
-    pub(crate) fn swap(&mut self, on: Revision, text: &str, why: &Why) -> Option<Revision> {
+    pub(crate) fn swap(&mut self, on: Revision, text: &str, why: &Reason) -> Option<Revision> {
         let present = self.document.as_ref().map_or(Revision::NONE, |written| written.revision);
         if present != on {
             return None;
@@ -67,7 +68,7 @@ impl Contents {
     }
 
     /// Writes down that a life is over.
-    pub(crate) fn prove_dead(&mut self, life: Life, why: &Why) {
+    pub(crate) fn prove_dead(&mut self, life: Life, why: &Reason) {
         self.revision.0 += 1;
         let proof = Proof { revision: self.revision, why: why.clone() };
         self.dead.entry(life).or_insert(proof);
@@ -94,21 +95,21 @@ impl Contents {
     }
 }
 
-/// What a text in the place of the document is.
-pub(crate) fn found(text: &[u8]) -> Found {
+/// Reads the text that stands in the place of the document.
+pub(crate) fn found(text: &[u8]) -> Finding {
     match Document::decode(text) {
-        Ok(document) => Found::Document(Arc::new(document)),
-        Err(error) => Found::Broken(error),
+        Ok(document) => Finding::Document(Arc::new(document)),
+        Err(error) => Finding::Broken(error),
     }
 }
 
 /// The lives that a document names: proofs of their death are still needed.
-pub(crate) fn lives(found: &Found) -> BTreeSet<Life> {
+pub(crate) fn lives(found: &Finding) -> BTreeSet<Life> {
     match found {
-        Found::Document(document) => {
+        Finding::Document(document) => {
             document.groups.values().flat_map(|group| group.in_sync.values().copied()).collect()
         }
-        Found::Nothing | Found::Broken(_) => BTreeSet::new(),
+        Finding::Nothing | Finding::Broken(_) => BTreeSet::new(),
     }
 }
 
@@ -117,8 +118,8 @@ mod tests {
     use super::*;
     use crate::document::tests::small;
 
-    fn why() -> Why {
-        Why::new("test", 0, "because")
+    fn why() -> Reason {
+        Reason::new("test", 0, "because")
     }
 
     #[test]
@@ -147,7 +148,7 @@ mod tests {
         let mut contents = Contents::default();
         let revision = contents.write_document("{}");
         let reading = contents.reading();
-        assert!(matches!(reading.found, Found::Broken(_)), "{reading:?}");
+        assert!(matches!(reading.found, Finding::Broken(_)), "{reading:?}");
         assert!(contents.swap(revision, &small().encode(), &why()).is_some());
     }
 }

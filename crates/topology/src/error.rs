@@ -31,7 +31,7 @@ pub enum Error {
     Nonsense {
         /// The member that was asked.
         member: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// The store does not let us do this.

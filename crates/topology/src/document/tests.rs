@@ -157,7 +157,7 @@ fn large_documents_are_refused_at_both_ends() {
 fn a_term_has_one_leader_and_does_not_fall() {
     let before = small();
     let id: GroupId = "g1".parse().unwrap();
-    let changed = |change: &dyn Fn(&mut Group)| {
+    let changed = |change: &dyn Fn(&mut ReplicaGroup)| {
         let mut after = before.clone();
         change(after.groups.get_mut(&id).unwrap());
         after.check().unwrap();
@@ -166,9 +166,9 @@ fn a_term_has_one_leader_and_does_not_fall() {
     let (b, life): (NodeId, Life) = ("b".parse().unwrap(), Life(0xbb));
     assert_eq!(changed(&|_| {}), Ok(()));
     assert_eq!(changed(&|group| assert!(group.in_sync.remove(&b).is_some())), Ok(()));
-    let new_leader = |group: &mut Group| group.leader = Instance { node: b.clone(), life };
+    let new_leader = |group: &mut ReplicaGroup| group.leader = Instance { node: b.clone(), life };
     assert!(changed(&new_leader).unwrap_err().contains("in term 17 it is a (life"));
-    let next = |group: &mut Group| {
+    let next = |group: &mut ReplicaGroup| {
         new_leader(group);
         group.term = group.term.next();
     };

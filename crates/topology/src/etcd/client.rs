@@ -8,9 +8,9 @@ use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 use tokio_rustls::TlsConnector;
 
+use super::fate::Fate;
 use super::member::{Credentials, Member};
-use super::options::Options;
-use super::verdict::Verdict;
+use super::options::EtcdOptions;
 use crate::error::Error;
 use crate::history::History;
 
@@ -20,6 +20,8 @@ const ASK: Duration = Duration::from_millis(1_000);
 const CHANGE: Duration = Duration::from_millis(2_000);
 /// How often a change is sent again because its token was not valid or etcd was too busy to look at it.
 const AGAIN_MAX: usize = 2;
+/// How many members are asked in one call, so that it ends in a few seconds.
+const ASKED_MAX: usize = 4;
 /// The threads that look up names of hosts. One that hangs outlives its time limit.
 const LOOKUPS_MAX: usize = 4;
 
@@ -35,7 +37,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(options: &Options, history: History) -> Result<Client, Error> {
+    pub(crate) fn new(options: &EtcdOptions, history: History) -> Result<Client, Error> {
         let addresses = options.addresses()?;
         let tls = options.tls(&addresses)?.map(TlsConnector::from);
         let credentials = Credentials { user: options.user.clone(), password: options.password.clone(), tls };
@@ -64,7 +66,7 @@ impl Client {
         Ok(Client { runtime: Some(runtime), members, at, credentials, history })
     }
 
-    /// What is known of the store.
+    /// The memory of the store.
     pub(crate) fn history(&self) -> MutexGuard<'_, History> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,7 +84,7 @@ impl Client {
     pub(crate) async fn ask(&mut self, path: &str, request: &Value) -> Result<(String, Bytes), Error> {
         let body = Bytes::from(request.to_string());
         let mut worst: Option<Error> = None;
-        for _ in 0..self.members.len() + 1 {
+        for _ in 0..ASKED_MAX.min(self.members.len() + 1) {
             match self.ask_one(path, &body).await {
                 Ok(answer) => return Ok((self.members[self.at].name.clone(), answer)),
                 Err(error) => {
@@ -101,20 +103,20 @@ impl Client {
         let member = &mut self.members[self.at];
         member.prepare(&self.credentials).await?;
         match member.exchange(path, body.clone(), ASK).await {
-            Err(Verdict::NewToken(_)) => {
+            Err(Fate::NewToken(_)) => {
                 member.prepare(&self.credentials).await?;
-                member.exchange(path, body.clone(), ASK).await.map_err(Verdict::into_error)
+                member.exchange(path, body.clone(), ASK).await.map_err(Fate::into_error)
             }
-            answer => answer.map_err(Verdict::into_error),
+            answer => answer.map_err(Fate::into_error),
         }
     }
 
-    /// Sends a change, again only if it is certain that it was not made. Never [`Verdict::NewToken`].
-    pub(crate) async fn change(&mut self, path: &str, request: &Value) -> Result<(String, Bytes), Verdict> {
+    /// Sends a change, again only if it is certain that it was not made. Never [`Fate::NewToken`].
+    pub(crate) async fn change(&mut self, path: &str, request: &Value) -> Result<(String, Bytes), Fate> {
         let body = Bytes::from(request.to_string());
         let mut again = 0;
         let mut last = None;
-        for _ in 0..self.members.len() + AGAIN_MAX {
+        for _ in 0..ASKED_MAX.min(self.members.len()) + AGAIN_MAX {
             let member = &mut self.members[self.at];
             if let Err(error) = member.prepare(&self.credentials).await {
                 self.at = (self.at + 1) % self.members.len();
@@ -123,11 +125,11 @@ impl Client {
             }
             match member.exchange(path, body.clone(), CHANGE).await {
                 Ok(answer) => return Ok((member.name.clone(), answer)),
-                Err(Verdict::Unknown(error)) => {
+                Err(Fate::Unknown(error)) => {
                     self.at = (self.at + 1) % self.members.len();
-                    return Err(Verdict::Unknown(error));
+                    return Err(Fate::Unknown(error));
                 }
-                Err(Verdict::NewToken(error) | Verdict::NotDone(error)) => {
+                Err(Fate::NewToken(error) | Fate::NotDone(error)) => {
                     again += 1;
                     let may_pass = matches!(error, Error::Denied(_) | Error::Lost { .. });
                     last = Some(error);
@@ -137,7 +139,7 @@ impl Client {
                 }
             }
         }
-        Err(Verdict::NotDone(last.unwrap_or_else(|| Error::Unreachable("there are no members".to_owned()))))
+        Err(Fate::NotDone(last.unwrap_or_else(|| Error::Unreachable("there are no members".to_owned()))))
     }
 }
 

@@ -1,14 +1,14 @@
 //! Any bytes in the places of etcd's answers: nothing panics, and memory stays limited. For tests and the fuzzer.
 
+use super::fate::fate_of;
 use super::keys::Keys;
 use super::reading;
-use super::verdict::judge;
 use super::watch::Lines;
 use super::wire::{KeepAliveAnswer, RangeAnswer, TokenAnswer, TxnAnswer};
 use crate::document::Document;
 use crate::ids::Revision;
+use crate::outcome::Finding;
 use crate::records::Announcement;
-use crate::store::Found;
 
 /// See the head of this file.
 pub fn check_answer(input: &[u8]) {
@@ -17,7 +17,7 @@ pub fn check_answer(input: &[u8]) {
         && let Ok((reading, _)) = reading::decode(&keys, answer)
     {
         assert!(reading.revision <= reading.as_of, "the document is not newer than its store");
-        assert_eq!(reading.revision == Revision::NONE, reading.found == Found::Nothing);
+        assert_eq!(reading.revision == Revision::NONE, reading.found == Finding::Nothing);
     }
     if let Ok(answer) = serde_json::from_slice::<RangeAnswer>(input) {
         for found in &answer.kvs {
@@ -29,7 +29,7 @@ pub fn check_answer(input: &[u8]) {
     let _ = serde_json::from_slice::<TokenAnswer>(input);
     let [status, rest @ ..] = input else { return };
     // The statuses that etcd's gateway uses, and some others.
-    judge("member", 399 + u16::from(*status), rest);
+    fate_of("member", 399 + u16::from(*status), rest);
     let mut lines = Lines::default();
     for piece in input.chunks(1 + usize::from(*status)) {
         lines.take(piece);

@@ -30,7 +30,7 @@ impl Keys {
         Keys { prefix: format!("/darter/{cluster}/") }
     }
 
-    /// What all keys begin with.
+    /// The beginning of all keys.
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }

@@ -19,8 +19,8 @@ use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
+use super::fate::{Fate, fate_of};
 use super::options::Address;
-use super::verdict::{Verdict, judge};
 use super::wire::{self, ErrorAnswer, TokenAnswer};
 use crate::error::Error;
 
@@ -45,7 +45,7 @@ pub(crate) struct Member {
     pub(crate) address: Address,
     /// For people.
     pub(crate) name: String,
-    link: Option<Link>,
+    link: Option<HttpConnection>,
     token: Token,
 }
 
@@ -60,22 +60,22 @@ enum Token {
 }
 
 /// An open connection, which a task drives.
-pub(crate) struct Link {
+pub(crate) struct HttpConnection {
     sender: SendRequest<Full<Bytes>>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Link {
+impl Drop for HttpConnection {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-/// What came of a request.
-type Attempt<T> = Result<T, Verdict>;
+/// The outcome of a request.
+type Attempt<T> = Result<T, Fate>;
 
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
 
 impl Member {
     pub(crate) fn new(address: Address) -> Member {
@@ -88,7 +88,7 @@ impl Member {
         self.token = Token::Unknown;
     }
 
-    /// Opens a connection, if there is none, and gets a token, if one is needed. Errors mean that nothing was sent.
+    /// Opens a connection, unless one is open, and gets a token, if one is needed. Errors mean that nothing was sent.
     pub(crate) async fn prepare(&mut self, credentials: &Credentials) -> Result<(), Error> {
         if self.link.as_ref().is_some_and(|link| link.sender.is_closed()) {
             self.link = None;
@@ -103,12 +103,12 @@ impl Member {
         Ok(())
     }
 
-    async fn connect(&self, credentials: &Credentials) -> Result<Link, Error> {
+    async fn connect(&self, credentials: &Credentials) -> Result<HttpConnection, Error> {
         let unreachable = |why: &dyn std::fmt::Display| Error::Unreachable(format!("{}: {why}", self.name));
         let connecting = async {
             let stream = TcpStream::connect((self.address.host.as_str(), self.address.port)).await?;
             stream.set_nodelay(true)?;
-            let stream: Box<dyn Stream> = match credentials.tls.as_ref().filter(|_| self.address.is_secured) {
+            let stream: Box<dyn Duplex> = match credentials.tls.as_ref().filter(|_| self.address.is_secured) {
                 Some(tls) => {
                     let name = ServerName::try_from(self.address.host.clone());
                     let name = name.map_err(std::io::Error::other)?;
@@ -122,7 +122,7 @@ impl Member {
                 builder.handshake(TokioIo::new(stream)).await.map_err(std::io::Error::other)?;
             // Errors of the connection are those of its requests as well.
             let task = tokio::spawn(async move { drop(connection.await) });
-            Ok::<Link, std::io::Error>(Link { sender, task })
+            Ok::<HttpConnection, std::io::Error>(HttpConnection { sender, task })
         };
         match tokio::time::timeout(CONNECT, connecting).await {
             Ok(Ok(link)) => Ok(link),
@@ -137,14 +137,14 @@ impl Member {
         }
         let body = wire::authenticate(&credentials.user, &credentials.password).to_string();
         let (status, answer) =
-            self.post("auth/authenticate", body.into(), CONNECT).await.map_err(Verdict::into_error)?;
+            self.post("auth/authenticate", body.into(), CONNECT).await.map_err(Fate::into_error)?;
         if status != 200 {
             // A user was set, but etcd does not ask for one.
             let is_off = |error: ErrorAnswer| error.message.contains("authentication is not enabled");
             if serde_json::from_slice(&answer).is_ok_and(is_off) {
                 return Ok(Token::NotNeeded);
             }
-            return Err(judge(&self.name, status, &answer).into_error());
+            return Err(fate_of(&self.name, status, &answer).into_error());
         }
         let nonsense =
             |why: &str| Error::Nonsense { member: self.name.clone(), why: format!("no token: {why}") };
@@ -163,18 +163,18 @@ impl Member {
         if status == 200 {
             return Ok(answer);
         }
-        let verdict = judge(&self.name, status, &answer);
-        if let Verdict::NewToken(_) = verdict {
+        let fate = fate_of(&self.name, status, &answer);
+        if let Fate::NewToken(_) = fate {
             self.token = Token::Unknown;
         }
-        Err(verdict)
+        Err(fate)
     }
 
     /// Sends a request and reads its answer: status and body.
     async fn post(&mut self, path: &str, body: Bytes, limit: Duration) -> Attempt<(u16, Bytes)> {
         let end = Instant::now() + limit;
         let name = self.name.clone();
-        let nonsense = |why: String| Verdict::Unknown(Error::Nonsense { member: name.clone(), why });
+        let nonsense = |why: String| Fate::Unknown(Error::Nonsense { member: name.clone(), why });
         let exchange = async {
             let response = self.send(path, body).await?;
             let status = response.status().as_u16();
@@ -183,7 +183,7 @@ impl Member {
         };
         let answer = timeout_at(end, exchange).await.unwrap_or_else(|_| {
             let limit_ms = limit.as_millis() as u64;
-            Err(Verdict::Unknown(Error::TimedOut { member: name.clone(), limit_ms }))
+            Err(Fate::Unknown(Error::TimedOut { member: name.clone(), limit_ms }))
         });
         if answer.is_err() {
             self.reset();
@@ -203,17 +203,17 @@ impl Member {
             request = request.header(AUTHORIZATION, token);
         }
         let request = request.body(Full::new(body));
-        let request = request.map_err(|error| Verdict::NotDone(lost(error.to_string())))?;
+        let request = request.map_err(|error| Fate::NotDone(lost(error.to_string())))?;
         let Some(link) = &mut self.link else {
-            return Err(Verdict::NotDone(lost("it is not open".to_owned())));
+            return Err(Fate::NotDone(lost("it is not open".to_owned())));
         };
         match link.sender.try_send_request(request).await {
             Ok(response) => Ok(response),
             Err(mut error) => {
-                // What comes back was not sent.
+                // A request that comes back was not sent.
                 let is_unsent = error.take_message().is_some();
                 let error = lost(error.into_error().to_string());
-                Err(if is_unsent { Verdict::NotDone(error) } else { Verdict::Unknown(error) })
+                Err(if is_unsent { Fate::NotDone(error) } else { Fate::Unknown(error) })
             }
         }
     }
@@ -225,10 +225,10 @@ impl Member {
         path: &str,
         body: Bytes,
         limit: Duration,
-    ) -> Result<(Link, Incoming), Error> {
+    ) -> Result<(HttpConnection, Incoming), Error> {
         let sent = tokio::time::timeout(limit, self.send(path, body)).await;
         let timed_out = || Error::TimedOut { member: self.name.clone(), limit_ms: limit.as_millis() as u64 };
-        let response = sent.map_err(|_| timed_out()).and_then(|sent| sent.map_err(Verdict::into_error));
+        let response = sent.map_err(|_| timed_out()).and_then(|sent| sent.map_err(Fate::into_error));
         let response = response.inspect_err(|_| self.reset())?;
         let status = response.status().as_u16();
         if status != 200 {

@@ -1,11 +1,11 @@
 //! The store on etcd (3.4 and later), over its HTTP/JSON gateway.
 //!
-//! What is believed, and why:
+//! The rules of belief, and their reasons:
 //!
 //! - The document is read and changed in transactions only, which are linearizable. Leases serve announcements only: etcd may
 //!   renew one that is gone, and revoke one that was renewed.
 //! - A change is sent once. If its answer is lost, or is an error that is not known to come before any effect, the outcome is
-//!   unknown ([`verdict`]). Reading, renewing and proving a death may be sent to one member after the other.
+//!   unknown ([`fate`]). Reading, renewing and proving a death may be sent to one member after the other.
 //! - A watch only says when to read ([`watch`]). It begins with the present, so compaction does not concern it.
 //! - A revision that falls and an id that changes are reported, and the store is refused ([`crate::History`]).
 //! - A token belongs to one member. 401 means that nothing was done: the member is asked for another one.
@@ -15,16 +15,16 @@
 //! Not here: the rest of etcd's API, and gRPC.
 
 mod client;
+mod fate;
 pub mod hostile;
 mod keys;
 mod member;
 mod options;
 mod reading;
-mod verdict;
 mod watch;
 mod wire;
 
-pub use options::{ENDPOINTS_MAX, Options};
+pub use options::{ENDPOINTS_MAX, EtcdOptions};
 
 use proactor::Entropy;
 use serde_json::Value;
@@ -33,12 +33,13 @@ use crate::document::Document;
 use crate::error::Error;
 use crate::history::History;
 use crate::ids::{Life, Revision};
-use crate::records::{Announcement, LogEntry, Why};
-use crate::store::{DEAD_MAX, LOG_MAX, NODES_MAX, Reading, Store, Swap, Unsettled, Watch};
+use crate::outcome::{Reading, Swap, Unsettled};
+use crate::records::{Announcement, LogEntry, Reason};
+use crate::store::{DEAD_MAX, LOG_MAX, NODES_MAX, Store, Watch};
 use client::Client;
+use fate::Fate;
 use keys::Keys;
 use reading::{Excess, nonsense, parse};
-use verdict::Verdict;
 use wire::{
     KeepAliveAnswer, PlainAnswer, RangeAnswer, TxnAnswer, op_delete, op_put, op_put_leased, op_range,
 };
@@ -46,8 +47,6 @@ use wire::{
 /// How long an announcement stays after its last renewal. etcd adds up to its election timeout, and grants the whole time again
 /// when it elects a leader.
 const ANNOUNCED_S: u64 = 10;
-/// The revisions that are kept when old ones are removed. Nothing here reads an old one; other users of etcd may.
-const KEPT_REVISIONS: u64 = 10_000;
 /// The proofs of death that one transaction removes. etcd allows 128 operations.
 const FORGOTTEN_MAX: usize = 64;
 
@@ -55,7 +54,7 @@ const FORGOTTEN_MAX: usize = 64;
 pub struct EtcdStore {
     client: Client,
     keys: Keys,
-    is_compacting: bool,
+    revisions_kept: Option<u64>,
     /// Log entries that the next change removes.
     excess: Excess,
     /// Whether it was checked that we may read and write everything.
@@ -65,22 +64,22 @@ pub struct EtcdStore {
     compacted: Revision,
 }
 
-/// What keeps the announcement of this node.
+/// The lease under which this node is announced.
 #[derive(Debug)]
 struct Lease {
     /// Drawn once, so that asking twice grants one lease.
     id: u64,
-    /// What was announced under it, until it was seen to be gone.
+    /// The announcement under it, until it is seen to be gone.
     announced: Option<Announcement>,
 }
 
 impl EtcdStore {
-    /// A store on the etcd that `options` name. `history` is what is known of it. Nothing is sent yet.
-    pub fn new(options: &Options, history: History, entropy: &mut Entropy) -> Result<EtcdStore, Error> {
+    /// A store on the etcd that `options` name. `history` is the memory of it. Nothing is sent yet.
+    pub fn new(options: &EtcdOptions, history: History, entropy: &mut Entropy) -> Result<EtcdStore, Error> {
         Ok(EtcdStore {
             client: Client::new(options, history)?,
             keys: Keys::new(&options.cluster),
-            is_compacting: options.compact,
+            revisions_kept: options.revisions_kept,
             excess: Excess::default(),
             may_change: options.user.is_empty(),
             // etcd's ids are positive.
@@ -111,7 +110,7 @@ impl EtcdStore {
     }
 
     /// The transaction of a change.
-    fn change(&self, on: &Reading, document: &Document, why: &Why) -> Value {
+    fn change(&self, on: &Reading, document: &Document, why: &Reason) -> Value {
         let (key, log) = (self.keys.document(), self.keys.log(on.revision));
         let why = serde_json::to_string(why).expect("its keys are texts");
         let mut then =
@@ -122,7 +121,7 @@ impl EtcdStore {
         wire::txn_if(&key, on.revision, &then, &reading::ranges(&self.keys))
     }
 
-    /// What the answer to a change says.
+    /// Decides the outcome of a change from its answer.
     fn outcome(&mut self, floor: Revision, on: Revision, member: &str, body: &[u8]) -> Swap {
         let decoded = (|| {
             let answer: TxnAnswer = parse(member, body)?;
@@ -150,12 +149,14 @@ impl EtcdStore {
 
     /// Removes old revisions, if there are many. Errors do no harm: the next call tries again.
     fn compact(&mut self) {
+        let Some(kept) = self.revisions_kept else { return };
         let highest = self.client.history().highest;
-        let is_due = highest.0.saturating_sub(self.compacted.0) >= 2 * KEPT_REVISIONS;
-        if !self.is_compacting || !is_due {
+        let removed = highest.0.saturating_sub(kept);
+        // In few large steps.
+        if removed.saturating_sub(self.compacted.0) < kept.max(1) {
             return;
         }
-        let before = Revision(highest.0 - KEPT_REVISIONS);
+        let before = Revision(removed);
         let request = wire::compact(before);
         match self.client.run(async |client| client.ask("kv/compaction", &request).await) {
             Ok(_) => self.compacted = before,
@@ -232,7 +233,7 @@ impl Store for EtcdStore {
         Ok(reading)
     }
 
-    fn compare_and_swap(&mut self, on: &Reading, document: &Document, why: &Why) -> Swap {
+    fn compare_and_swap(&mut self, on: &Reading, document: &Document, why: &Reason) -> Swap {
         on.assert_may_become(document);
         if let Err(error) = self.check_rights() {
             return Swap::NotDone(error);
@@ -245,8 +246,8 @@ impl Store for EtcdStore {
         let request = self.change(on, document, why);
         match self.client.run(async |client| client.change("kv/txn", &request).await) {
             Ok((member, body)) => self.outcome(floor, on.revision, &member, &body),
-            Err(Verdict::NewToken(error) | Verdict::NotDone(error)) => Swap::NotDone(error),
-            Err(Verdict::Unknown(error)) => {
+            Err(Fate::NewToken(error) | Fate::NotDone(error)) => Swap::NotDone(error),
+            Err(Fate::Unknown(error)) => {
                 // Rights may have been taken from us.
                 self.may_change &= !matches!(error, Error::Denied(_));
                 Swap::Unknown(Unsettled::new(on.revision, error))
@@ -283,7 +284,7 @@ impl Store for EtcdStore {
         Ok(found.kvs.iter().filter_map(|found| Announcement::decode(&found.value)).collect())
     }
 
-    fn prove_dead(&mut self, life: Life, why: &Why) -> Result<(), Error> {
+    fn prove_dead(&mut self, life: Life, why: &Reason) -> Result<(), Error> {
         let floor = self.client.history().floor()?;
         let why = serde_json::to_string(why).expect("its keys are texts");
         let count = op_range(wire::list_keys(&self.keys.all_dead(), 1));

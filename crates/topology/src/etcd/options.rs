@@ -11,6 +11,8 @@ use crate::ids::ClusterName;
 
 /// The most members that are named. etcd recommends seven at most.
 pub const ENDPOINTS_MAX: usize = 16;
+/// The revisions that are kept unless it is set otherwise. Nothing here reads an old one; other users of etcd may.
+const REVISIONS_KEPT: u64 = 10_000;
 /// The longest URL.
 const URL_BYTES_MAX: usize = 512;
 /// The port that etcd opens for clients.
@@ -18,14 +20,14 @@ const PORT: u16 = 2379;
 
 /// See the head of this file. An empty text means: not set.
 #[derive(Clone)]
-pub struct Options {
+pub struct EtcdOptions {
     /// `cluster-etcd`: URLs of members.
     pub endpoints: Vec<String>,
     /// `cluster-name`.
     pub cluster: ClusterName,
     /// `cluster-etcd-user`.
     pub user: String,
-    /// What is in `cluster-etcd-password-file`.
+    /// The content of `cluster-etcd-password-file`.
     pub password: String,
     /// `cluster-etcd-ca-file`: the authorities of etcd's certificates. `https` needs it.
     pub ca_file: String,
@@ -33,14 +35,15 @@ pub struct Options {
     pub cert_file: String,
     /// The key of that certificate.
     pub key_file: String,
-    /// Whether old revisions are removed from etcd, those of its other users included. etcd keeps all of them if no one does.
-    pub compact: bool,
+    /// How many of etcd's revisions are kept, those of its other users included; `None`: nothing is removed. etcd keeps all of
+    /// them unless it is told otherwise, until its space is exhausted.
+    pub revisions_kept: Option<u64>,
 }
 
-impl Options {
+impl EtcdOptions {
     /// A cluster at these URLs, without a user.
-    pub fn new(endpoints: Vec<String>, cluster: ClusterName) -> Options {
-        Options {
+    pub fn new(endpoints: Vec<String>, cluster: ClusterName) -> EtcdOptions {
+        EtcdOptions {
             endpoints,
             cluster,
             user: String::new(),
@@ -48,7 +51,7 @@ impl Options {
             ca_file: String::new(),
             cert_file: String::new(),
             key_file: String::new(),
-            compact: true,
+            revisions_kept: Some(REVISIONS_KEPT),
         }
     }
 
@@ -84,7 +87,7 @@ impl Options {
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for EtcdOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("endpoints", &self.endpoints)
@@ -174,13 +177,13 @@ mod tests {
     #[test]
     fn settings_that_cannot_work_are_refused() {
         let options = |urls: &[&str]| {
-            Options::new(urls.iter().map(|url| (*url).to_owned()).collect(), "c".parse().unwrap())
+            EtcdOptions::new(urls.iter().map(|url| (*url).to_owned()).collect(), "c".parse().unwrap())
         };
         assert!(options(&[]).addresses().is_err());
         let secured = options(&["https://a"]);
         let error = secured.tls(&secured.addresses().unwrap()).unwrap_err();
         assert!(error.to_string().contains("cluster-etcd-ca-file"), "{error}");
-        let secret = Options { password: "secret".to_owned(), ..secured };
+        let secret = EtcdOptions { password: "secret".to_owned(), ..secured };
         assert!(!format!("{secret:?}").contains("secret"));
     }
 }

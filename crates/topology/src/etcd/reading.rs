@@ -12,7 +12,8 @@ use crate::contents;
 use crate::document::DOCUMENT_BYTES_MAX;
 use crate::error::Error;
 use crate::ids::{Life, Revision};
-use crate::store::{DEAD_MAX, Found, LOG_MAX, Reading};
+use crate::outcome::{Finding, Reading};
+use crate::store::{DEAD_MAX, LOG_MAX};
 
 /// The oldest log entries of which the keys are read. Each change removes at most that many.
 pub(crate) const OLDEST_MAX: usize = 8;
@@ -54,7 +55,7 @@ pub(crate) async fn read(client: &mut Client, keys: &Keys) -> Result<(Reading, E
     decode(keys, answer).map_err(|why| nonsense(&member, &why))
 }
 
-/// What an answer to [`ranges`] says.
+/// Decodes an answer to [`ranges`].
 pub(crate) fn decode(keys: &Keys, answer: TxnAnswer) -> Result<(Reading, Excess), String> {
     let as_of = Revision(answer.header.revision);
     let [document, dead, log] = answer.ranges()?;
@@ -63,9 +64,9 @@ pub(crate) fn decode(keys: &Keys, answer: TxnAnswer) -> Result<(Reading, Excess)
     Ok((Reading { revision, as_of, found, dead }, excess(keys, &log)))
 }
 
-fn decode_document(keys: &Keys, range: &RangeAnswer, as_of: Revision) -> Result<(Revision, Found), String> {
+fn decode_document(keys: &Keys, range: &RangeAnswer, as_of: Revision) -> Result<(Revision, Finding), String> {
     let KeyValue { key, value, mod_revision } = match range.kvs.as_slice() {
-        [] => return Ok((Revision::NONE, Found::Nothing)),
+        [] => return Ok((Revision::NONE, Finding::Nothing)),
         [one] => one,
         _ => return Err("it has several values of one key".to_owned()),
     };

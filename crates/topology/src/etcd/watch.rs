@@ -12,11 +12,12 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::client::Client;
 use super::keys::Keys;
-use super::member::Link;
+use super::member::HttpConnection;
 use super::wire::{self, WatchLine};
 use super::{reading, wire::WatchResult};
 use crate::error::Error;
-use crate::store::{Reading, Sight, Watch};
+use crate::outcome::{Reading, Sight};
+use crate::store::Watch;
 
 /// How long a change may go unseen if the stream is silent.
 const POLL: Duration = Duration::from_secs(2);
@@ -39,28 +40,28 @@ pub(crate) struct EtcdWatch {
     listener: Listener,
 }
 
-/// What is heard, and what was read.
+/// The stream that is heard, and the last reading.
 struct Listener {
     keys: Keys,
-    stream: Option<Stream>,
+    stream: Option<EventStream>,
     /// When the stream may be opened again.
     reopen_at: Option<Instant>,
     /// When the last reading began; `None`: something has changed since, perhaps.
     read_at: Option<Instant>,
-    /// What the last call returned.
+    /// The reading that the last call returned.
     last: Option<Reading>,
 }
 
 /// An open stream of events.
-struct Stream {
+struct EventStream {
     /// The member that sends it.
     at: usize,
     body: Incoming,
     lines: Lines,
-    _link: Link,
+    _link: HttpConnection,
 }
 
-/// What a piece of a stream says.
+/// The meaning of a piece of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct News {
     /// Something may have changed.
@@ -144,7 +145,7 @@ impl Listener {
     }
 
     /// Opens a stream at the member that answers, or else the next time at another one.
-    async fn open(client: &mut Client, keys: &Keys) -> Option<Stream> {
+    async fn open(client: &mut Client, keys: &Keys) -> Option<EventStream> {
         let credentials = client.credentials.clone();
         let at = client.at;
         let member = &mut client.members[at];
@@ -154,7 +155,7 @@ impl Listener {
             Err(error) => Err(error),
         };
         match opened {
-            Ok((link, body)) => Some(Stream { at, body, lines: Lines::default(), _link: link }),
+            Ok((link, body)) => Some(EventStream { at, body, lines: Lines::default(), _link: link }),
             Err(error) => {
                 tracing::debug!("cannot watch etcd: {error}");
                 client.at = (at + 1) % client.members.len();
@@ -164,7 +165,7 @@ impl Listener {
     }
 
     /// Waits until `end` for a piece of the stream.
-    async fn listen(stream: &mut Option<Stream>, end: Instant) -> News {
+    async fn listen(stream: &mut Option<EventStream>, end: Instant) -> News {
         let Some(open) = stream else {
             sleep_until(end).await;
             return News::default();
@@ -188,13 +189,13 @@ impl Listener {
             if self.stream.is_none() && self.reopen_at.is_none_or(|at| at <= now) {
                 self.reopen_at = Some(now + REOPEN);
                 self.stream = Listener::open(client, &self.keys).await;
-                // What came before the stream is not in it.
+                // The stream does not contain earlier changes.
                 self.read_at = self.read_at.filter(|_| self.stream.is_none());
             }
-            if self.read_at.is_none_or(|at| at + POLL <= Instant::now()) {
-                if let Some(reading) = self.read(client).await? {
-                    return Ok(Sight::Changed(reading));
-                }
+            if self.read_at.is_none_or(|at| at + POLL <= Instant::now())
+                && let Some(reading) = self.read(client).await?
+            {
+                return Ok(Sight::Changed(reading));
             }
             let now = Instant::now();
             if now >= end {

@@ -4,7 +4,7 @@
 //! It ignores fields that it does not know: a misspelt `mod_revision` would be compared as 0, so requests are
 //! written here only.
 //!
-//! An answer is limited in size before it comes here. What it contains is checked: the answerer may be a proxy, or hostile.
+//! An answer is limited in size before it comes here. Its contents are checked: the answerer may be a proxy, or hostile.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -107,7 +107,7 @@ pub(crate) fn watch(range: &KeyRange) -> Value {
     json!({"create_request": {"key": bytes(&range.from), "range_end": bytes(&range.to), "fragment": true}})
 }
 
-/// What stands above most answers.
+/// The header of most answers.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Header {
     #[serde(deserialize_with = "int64")]

@@ -3,7 +3,7 @@
 //! ```text
 //! topology.json      everything but the announcements; replaced as a whole: written beside, synced, renamed
 //! topology.new       the next one
-//! topology.lock      locked by whoever changes it
+//! topology.lock      locked by the process that changes it
 //! nodes/a.json       what node a says of itself
 //! nodes/a.alive      locked by the process of node a, for as long as it lives
 //! ```
@@ -25,8 +25,9 @@ use crate::document::Document;
 use crate::error::Error;
 use crate::history::History;
 use crate::ids::{ClusterName, Life, Revision};
-use crate::records::{ANNOUNCEMENT_BYTES_MAX, Announcement, LogEntry, Why};
-use crate::store::{NODES_MAX, Reading, Store, Swap, Unsettled, Watch};
+use crate::outcome::{Reading, Swap, Unsettled};
+use crate::records::{ANNOUNCEMENT_BYTES_MAX, Announcement, LogEntry, Reason};
+use crate::store::{NODES_MAX, Store, Watch};
 
 /// The largest file: a document as a JSON string, and proofs and changes with the longest reasons.
 const FILE_BYTES_MAX: u64 = 8 << 20;
@@ -72,7 +73,7 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::File { path: path.display().to_string(), source }
 }
 
-/// Reads a whole file that has at most `bytes_max` bytes; `None`: there is none.
+/// Reads a whole file that has at most `bytes_max` bytes; `None`: it does not exist.
 fn read_limited(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -146,7 +147,7 @@ impl Folders {
 }
 
 impl FolderStore {
-    /// Opens the store of a cluster in `folder`, and creates it if there is none. `history` is what is known of it.
+    /// Opens the store of a cluster in `folder`, and creates it if necessary. `history` is the memory of it.
     pub fn open(folder: &Path, cluster: &ClusterName, history: History) -> Result<FolderStore, Error> {
         let path = folder.join(cluster.as_str());
         fs::create_dir_all(path.join("nodes")).map_err(file_error(&path))?;
@@ -198,7 +199,7 @@ impl Store for FolderStore {
         Ok(self.contents()?.reading())
     }
 
-    fn compare_and_swap(&mut self, on: &Reading, document: &Document, why: &Why) -> Swap {
+    fn compare_and_swap(&mut self, on: &Reading, document: &Document, why: &Reason) -> Swap {
         on.assert_may_become(document);
         let _lock = match self.folder.lock() {
             Ok(lock) => lock,
@@ -244,7 +245,7 @@ impl Store for FolderStore {
         Ok(found)
     }
 
-    fn prove_dead(&mut self, life: Life, why: &Why) -> Result<(), Error> {
+    fn prove_dead(&mut self, life: Life, why: &Reason) -> Result<(), Error> {
         let _lock = self.folder.lock()?;
         let mut contents = self.contents()?;
         contents.prove_dead(life, why);

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use super::Folders;
 use crate::error::Error;
 use crate::history::History;
-use crate::store::{Reading, Sight, Watch};
+use crate::outcome::{Reading, Sight};
+use crate::store::Watch;
 
 /// How often the file is looked at.
 const STEP: Duration = Duration::from_millis(10);

@@ -8,7 +8,7 @@
 //! Everything follows from the seed and from the times that are passed in; nothing here waits. [`ModelStore`] makes blocking
 //! calls of it, for a simulated thread.
 //!
-//! What it can do ([`Faults`], and the methods of [`Model`]):
+//! It can do this ([`Faults`], and the methods of [`Model`]):
 //!
 //! - answer late, not at all (a member that hangs for 7 s looks like that to a caller with a time limit), or with an error;
 //! - carry out a change whose outcome is unknown at any time later: there is no bound;
@@ -19,7 +19,7 @@
 //! - let tokens expire, and refuse a user;
 //! - be restored from a backup, so that its revision falls while its id stays.
 //!
-//! What it never does: lose or undo a change whose success was told, or show an old document. (etcd does so only after an
+//! It never does this: lose or undo a change whose success was told, or show an old document. (etcd does so only after an
 //! error in its users' rights, which `EtcdStore` avoids, or a restore.)
 
 mod store;
@@ -32,8 +32,8 @@ use proactor::Entropy;
 use crate::contents::Contents;
 use crate::error::Error;
 use crate::ids::{Life, NodeId, Revision};
-use crate::records::{Announcement, LogEntry, Why};
-use crate::store::{Reading, Swap, Unsettled};
+use crate::outcome::{Reading, Swap, Unsettled};
+use crate::records::{Announcement, LogEntry, Reason};
 
 pub use store::{ModelStore, Time};
 
@@ -87,9 +87,9 @@ impl Faults {
     }
 }
 
-/// What a store is asked for. The functions of [`crate::Store`], as values.
+/// A request to a store: the functions of [`crate::Store`], as values.
 #[derive(Clone, Debug)]
-pub enum Request {
+pub enum ModelRequest {
     /// [`crate::Store::read`].
     Read,
     /// [`crate::Store::compare_and_swap`].
@@ -99,11 +99,11 @@ pub enum Request {
         /// The new document as text.
         text: String,
         /// Why.
-        why: Why,
+        why: Reason,
     },
     /// [`crate::Store::announce`].
     Announce {
-        /// What is announced.
+        /// The announcement.
         announcement: Announcement,
         /// Whether the caller has announced it before: another process that has done so since is its double.
         is_renewal: bool,
@@ -111,35 +111,35 @@ pub enum Request {
     /// [`crate::Store::live_nodes`].
     LiveNodes,
     /// [`crate::Store::prove_dead`].
-    ProveDead(Life, Why),
+    ProveDead(Life, Reason),
     /// [`crate::Store::log`].
     Log(usize),
 }
 
-/// What it answers. Each [`Request`] has its kind.
+/// An answer. Each [`ModelRequest`] has its kind.
 #[derive(Debug)]
-pub enum Reply {
-    /// To [`Request::Read`].
+pub enum ModelReply {
+    /// To [`ModelRequest::Read`].
     Read(Result<Reading, Error>),
-    /// To [`Request::Swap`].
+    /// To [`ModelRequest::Swap`].
     Swap(Swap),
-    /// To [`Request::Announce`] and [`Request::ProveDead`].
+    /// To [`ModelRequest::Announce`] and [`ModelRequest::ProveDead`].
     Written(Result<(), Error>),
-    /// To [`Request::LiveNodes`].
+    /// To [`ModelRequest::LiveNodes`].
     Nodes(Result<Vec<Announcement>, Error>),
-    /// To [`Request::Log`].
+    /// To [`ModelRequest::Log`].
     Log(Result<Vec<LogEntry>, Error>),
 }
 
 /// A request that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Call(u64);
+pub struct ModelCall(u64);
 
 /// The store. Clones are the same store.
 #[derive(Clone)]
-pub struct Model(Arc<Mutex<State>>);
+pub struct Model(Arc<Mutex<ModelState>>);
 
-struct State {
+struct ModelState {
     entropy: Entropy,
     faults: Faults,
     contents: Contents,
@@ -152,7 +152,7 @@ struct State {
     /// Requests that are still to be carried out, by time and number.
     due: BTreeMap<(u64, u64), Due>,
     /// Requests that are still to be answered.
-    calls: BTreeMap<Call, Waiting>,
+    calls: BTreeMap<ModelCall, Waiting>,
     next: u64,
 }
 
@@ -173,34 +173,34 @@ enum Fullness {
 
 /// A request that is on its way.
 struct Due {
-    request: Request,
-    /// The call that gets the answer; `None`: nobody waits for it any more.
-    call: Option<Call>,
+    request: ModelRequest,
+    /// The call that gets the answer; `None`: no caller waits for it any more.
+    call: Option<ModelCall>,
 }
 
 /// A call that waits for its answer.
 struct Waiting {
     answered_ns: u64,
-    reply: Option<Reply>,
+    reply: Option<ModelReply>,
 }
 
-impl Reply {
+impl ModelReply {
     /// The answer to `request` when it was not carried out, and never will be.
-    fn refused(request: &Request, error: Error) -> Reply {
+    fn refused(request: &ModelRequest, error: Error) -> ModelReply {
         match request {
-            Request::Swap { .. } => Reply::Swap(Swap::NotDone(error)),
-            other => Reply::failed(other, error),
+            ModelRequest::Swap { .. } => ModelReply::Swap(Swap::NotDone(error)),
+            other => ModelReply::failed(other, error),
         }
     }
 
     /// The answer to `request` when it is not known what came of it.
-    fn failed(request: &Request, error: Error) -> Reply {
+    fn failed(request: &ModelRequest, error: Error) -> ModelReply {
         match request {
-            Request::Read => Reply::Read(Err(error)),
-            Request::Swap { on, .. } => Reply::Swap(Swap::Unknown(Unsettled::new(*on, error))),
-            Request::Announce { .. } | Request::ProveDead(..) => Reply::Written(Err(error)),
-            Request::LiveNodes => Reply::Nodes(Err(error)),
-            Request::Log(_) => Reply::Log(Err(error)),
+            ModelRequest::Read => ModelReply::Read(Err(error)),
+            ModelRequest::Swap { on, .. } => ModelReply::Swap(Swap::Unknown(Unsettled::new(*on, error))),
+            ModelRequest::Announce { .. } | ModelRequest::ProveDead(..) => ModelReply::Written(Err(error)),
+            ModelRequest::LiveNodes => ModelReply::Nodes(Err(error)),
+            ModelRequest::Log(_) => ModelReply::Log(Err(error)),
         }
     }
 }
@@ -212,7 +212,7 @@ fn timed_out() -> Error {
 impl Model {
     /// An empty store.
     pub fn new(entropy: Entropy, faults: Faults) -> Model {
-        Model(Arc::new(Mutex::new(State {
+        Model(Arc::new(Mutex::new(ModelState {
             entropy,
             faults,
             contents: Contents::default(),
@@ -227,7 +227,7 @@ impl Model {
         })))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ModelState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -237,17 +237,17 @@ impl Model {
     }
 
     /// Sends a request.
-    pub fn send(&self, now_ns: u64, request: Request) -> Call {
+    pub fn send(&self, now_ns: u64, request: ModelRequest) -> ModelCall {
         self.state().send(now_ns, request)
     }
 
     /// When a call is answered.
-    pub fn answered_ns(&self, call: Call) -> u64 {
+    pub fn answered_ns(&self, call: ModelCall) -> u64 {
         self.state().calls.get(&call).map_or(0, |waiting| waiting.answered_ns)
     }
 
     /// The answer to a call, once, if there is one by now.
-    pub fn answer(&self, now_ns: u64, call: Call) -> Option<Reply> {
+    pub fn answer(&self, now_ns: u64, call: ModelCall) -> Option<ModelReply> {
         let mut state = self.state();
         state.advance(now_ns);
         let is_due = state.calls.get(&call).is_some_and(|waiting| waiting.answered_ns <= now_ns);
@@ -259,7 +259,7 @@ impl Model {
     }
 
     /// Forgets a call whose caller has died. The request may be carried out all the same.
-    pub fn abandon(&self, call: Call) {
+    pub fn abandon(&self, call: ModelCall) {
         let mut state = self.state();
         state.calls.remove(&call);
         for due in state.due.values_mut() {
@@ -297,7 +297,7 @@ impl Model {
         for key in lost {
             let Some(Due { request, call: Some(call) }) = state.due.remove(&key) else { continue };
             if let Some(waiting) = state.calls.get_mut(&call) {
-                waiting.reply = Some(Reply::failed(&request, timed_out()));
+                waiting.reply = Some(ModelReply::failed(&request, timed_out()));
             }
         }
     }
@@ -327,7 +327,7 @@ impl Model {
     }
 }
 
-impl State {
+impl ModelState {
     fn occurs(&mut self, one_in: u64) -> bool {
         one_in > 0 && self.entropy.one_in(one_in)
     }
@@ -344,9 +344,9 @@ impl State {
         self.next
     }
 
-    fn send(&mut self, now_ns: u64, request: Request) -> Call {
+    fn send(&mut self, now_ns: u64, request: ModelRequest) -> ModelCall {
         self.advance(now_ns);
-        let call = Call(self.number());
+        let call = ModelCall(self.number());
         let (there_ns, back_ns) = (self.way_ns(), self.way_ns());
         let answered_ns = now_ns + there_ns + back_ns;
         let hang_one_in = self.faults.hang_one_in;
@@ -362,7 +362,7 @@ impl State {
         } else {
             None
         };
-        let reply = refusal.map(|error| Reply::refused(&request, error));
+        let reply = refusal.map(|error| ModelReply::refused(&request, error));
         let is_refused = reply.is_some();
         self.calls.insert(call, Waiting { answered_ns, reply });
         if is_refused {
@@ -372,7 +372,7 @@ impl State {
         let mut waits = Some(call);
         if self.occurs(lost_one_in) {
             let lost = Error::Lost { member: "model".to_owned(), why: "connection reset".to_owned() };
-            self.set_reply(call, Reply::failed(&request, lost));
+            self.set_reply(call, ModelReply::failed(&request, lost));
             waits = None;
         }
         let number = self.number();
@@ -384,8 +384,8 @@ impl State {
     }
 
     /// Answers a request by a timeout, and carries it out before that, later, or never.
-    fn leave_under_way(&mut self, now_ns: u64, request: Request, call: Call) {
-        let reply = Some(Reply::failed(&request, timed_out()));
+    fn leave_under_way(&mut self, now_ns: u64, request: ModelRequest, call: ModelCall) {
+        let reply = Some(ModelReply::failed(&request, timed_out()));
         self.calls.insert(call, Waiting { answered_ns: now_ns + LIMIT_NS, reply });
         if self.entropy.one_in(3) {
             return;
@@ -396,7 +396,7 @@ impl State {
         self.due.insert((at_ns, number), Due { request, call: None });
     }
 
-    fn set_reply(&mut self, call: Call, reply: Reply) {
+    fn set_reply(&mut self, call: ModelCall, reply: ModelReply) {
         if let Some(waiting) = self.calls.get_mut(&call) {
             waiting.reply = Some(reply);
         }
@@ -417,45 +417,45 @@ impl State {
             }
         }
         if self.is_away {
-            // Whoever waits for one of them hears nothing in time.
+            // The callers of these requests hear nothing in time.
             let unheard: Vec<(u64, u64)> =
                 self.due.range(..=(now_ns, u64::MAX)).map(|(key, _)| *key).collect();
             for key in unheard {
                 let Some(due) = self.due.get_mut(&key) else { continue };
                 let Some(call) = due.call.take() else { continue };
-                let reply = Reply::failed(&due.request, timed_out());
+                let reply = ModelReply::failed(&due.request, timed_out());
                 self.set_reply(call, reply);
             }
         }
         self.nodes.retain(|_, announced| announced.ends_ns.is_none_or(|ends_ns| now_ns < ends_ns));
     }
 
-    fn carry_out(&mut self, at_ns: u64, request: Request) -> Reply {
+    fn carry_out(&mut self, at_ns: u64, request: ModelRequest) -> ModelReply {
         match request {
-            Request::Read => Reply::Read(Ok(self.contents.reading())),
-            Request::Swap { on, text, why } => Reply::Swap(self.swap(on, &text, &why)),
-            Request::Announce { announcement, is_renewal } => {
-                Reply::Written(self.announce(at_ns, announcement, is_renewal))
+            ModelRequest::Read => ModelReply::Read(Ok(self.contents.reading())),
+            ModelRequest::Swap { on, text, why } => ModelReply::Swap(self.swap(on, &text, &why)),
+            ModelRequest::Announce { announcement, is_renewal } => {
+                ModelReply::Written(self.announce(at_ns, announcement, is_renewal))
             }
-            Request::LiveNodes => {
+            ModelRequest::LiveNodes => {
                 let one_in = self.faults.stale_list_one_in;
                 let present: Vec<Announcement> =
                     self.nodes.values().map(|announced| announced.announcement.clone()).collect();
                 if self.occurs(one_in) {
-                    return Reply::Nodes(Ok(self.old_nodes.clone()));
+                    return ModelReply::Nodes(Ok(self.old_nodes.clone()));
                 }
                 self.old_nodes.clone_from(&present);
-                Reply::Nodes(Ok(present))
+                ModelReply::Nodes(Ok(present))
             }
-            Request::ProveDead(life, why) => {
+            ModelRequest::ProveDead(life, why) => {
                 self.contents.prove_dead(life, &why);
-                Reply::Written(Ok(()))
+                ModelReply::Written(Ok(()))
             }
-            Request::Log(count_max) => Reply::Log(Ok(self.contents.log(count_max))),
+            ModelRequest::Log(count_max) => ModelReply::Log(Ok(self.contents.log(count_max))),
         }
     }
 
-    fn swap(&mut self, on: Revision, text: &str, why: &Why) -> Swap {
+    fn swap(&mut self, on: Revision, text: &str, why: &Reason) -> Swap {
         let full = || Unsettled::new(on, Error::NoSpace("mvcc: database space exceeded".to_owned()));
         match self.fullness {
             Fullness::Full => return Swap::Unknown(full()),

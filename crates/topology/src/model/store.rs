@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Model, Reply, Request};
+use super::{Model, ModelReply, ModelRequest};
 use crate::document::Document;
 use crate::error::Error;
 use crate::history::History;
 use crate::ids::{Instance, Life, Revision};
-use crate::records::{Announcement, LogEntry, Why};
-use crate::store::{Reading, Sight, Store, Swap, Watch};
+use crate::outcome::{Reading, Sight, Swap};
+use crate::records::{Announcement, LogEntry, Reason};
+use crate::store::{Store, Watch};
 
 /// How long a change may go unseen if the watch is silent.
 const POLL_NS: u64 = 2_000_000_000;
@@ -47,13 +48,13 @@ impl ModelStore {
         ModelStore { watch_time: Some(Box::new(watch_time)), ..self }
     }
 
-    fn call(&mut self, request: Request) -> Reply {
+    fn call(&mut self, request: ModelRequest) -> ModelReply {
         call(&self.model, &mut self.time, request)
     }
 }
 
 /// Sends a request and sleeps until it is answered.
-fn call(model: &Model, time: &mut Time, request: Request) -> Reply {
+fn call(model: &Model, time: &mut Time, request: ModelRequest) -> ModelReply {
     let sent = model.send(time(0), request);
     loop {
         let now_ns = time(model.answered_ns(sent));
@@ -66,7 +67,9 @@ fn call(model: &Model, time: &mut Time, request: Request) -> Reply {
 /// Reads, and checks that the store has not gone back.
 fn read(model: &Model, time: &mut Time, history: &mut History) -> Result<Reading, Error> {
     let floor = history.floor()?;
-    let Reply::Read(read) = call(model, time, Request::Read) else { unreachable!("a reading was asked for") };
+    let ModelReply::Read(read) = call(model, time, ModelRequest::Read) else {
+        unreachable!("a reading was asked for")
+    };
     let reading = read?;
     history.observe(floor, CLUSTER, reading.as_of)?;
     Ok(reading)
@@ -77,14 +80,14 @@ impl Store for ModelStore {
         read(&self.model, &mut self.time, &mut self.history)
     }
 
-    fn compare_and_swap(&mut self, on: &Reading, document: &Document, why: &Why) -> Swap {
+    fn compare_and_swap(&mut self, on: &Reading, document: &Document, why: &Reason) -> Swap {
         on.assert_may_become(document);
         let floor = match self.history.floor() {
             Ok(floor) => floor,
             Err(error) => return Swap::NotDone(error),
         };
-        let request = Request::Swap { on: on.revision, text: document.encode(), why: why.clone() };
-        let Reply::Swap(swap) = self.call(request) else { unreachable!("a change was asked for") };
+        let request = ModelRequest::Swap { on: on.revision, text: document.encode(), why: why.clone() };
+        let ModelReply::Swap(swap) = self.call(request) else { unreachable!("a change was asked for") };
         let seen: Option<Revision> = match &swap {
             Swap::Done(made) => Some(*made),
             Swap::Lost(reading) => Some(reading.as_of),
@@ -92,7 +95,7 @@ impl Store for ModelStore {
         };
         match seen.map_or(Ok(()), |seen| self.history.observe(floor, CLUSTER, seen)) {
             Ok(()) => swap,
-            Err(error) => Swap::Unknown(crate::store::Unsettled::new(on.revision, error)),
+            Err(error) => Swap::Unknown(crate::outcome::Unsettled::new(on.revision, error)),
         }
     }
 
@@ -105,8 +108,8 @@ impl Store for ModelStore {
 
     fn announce(&mut self, announcement: &Announcement) -> Result<(), Error> {
         let is_renewal = self.announced.as_ref() == Some(&announcement.instance);
-        let request = Request::Announce { announcement: announcement.clone(), is_renewal };
-        let Reply::Written(written) = self.call(request) else {
+        let request = ModelRequest::Announce { announcement: announcement.clone(), is_renewal };
+        let ModelReply::Written(written) = self.call(request) else {
             unreachable!("an announcement was asked for")
         };
         written?;
@@ -115,22 +118,22 @@ impl Store for ModelStore {
     }
 
     fn live_nodes(&mut self) -> Result<Vec<Announcement>, Error> {
-        let Reply::Nodes(nodes) = self.call(Request::LiveNodes) else {
+        let ModelReply::Nodes(nodes) = self.call(ModelRequest::LiveNodes) else {
             unreachable!("the nodes were asked for")
         };
         nodes
     }
 
-    fn prove_dead(&mut self, life: Life, why: &Why) -> Result<(), Error> {
+    fn prove_dead(&mut self, life: Life, why: &Reason) -> Result<(), Error> {
         self.history.floor()?;
-        let Reply::Written(written) = self.call(Request::ProveDead(life, why.clone())) else {
+        let ModelReply::Written(written) = self.call(ModelRequest::ProveDead(life, why.clone())) else {
             unreachable!("a proof was asked for")
         };
         written
     }
 
     fn log(&mut self, count_max: usize) -> Result<Vec<LogEntry>, Error> {
-        let Reply::Log(log) = self.call(Request::Log(count_max)) else {
+        let ModelReply::Log(log) = self.call(ModelRequest::Log(count_max)) else {
             unreachable!("the log was asked for")
         };
         log

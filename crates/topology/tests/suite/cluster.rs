@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use proactor::Entropy;
 use rustix::process::{Pid, Signal, kill_process};
 use scratch::{Scratch, free_port};
-use topology::etcd::{EtcdStore, Options};
+use topology::etcd::{EtcdOptions, EtcdStore};
 use topology::{History, Store};
 
 use crate::{PATIENCE, within_patience};
@@ -129,9 +129,9 @@ impl Cluster {
         format!("{}://127.0.0.1:{}", self.scheme, self.members[at].port)
     }
 
-    pub(crate) fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> EtcdOptions {
         let urls = (0..self.members.len()).map(|at| self.url(at)).collect();
-        Options::new(urls, "shop".parse().unwrap())
+        EtcdOptions::new(urls, "shop".parse().unwrap())
     }
 
     /// A store that knows all members.
@@ -216,6 +216,6 @@ impl Drop for Cluster {
 }
 
 /// A store as these options say.
-pub(crate) fn open(options: &Options) -> EtcdStore {
+pub(crate) fn open(options: &EtcdOptions) -> EtcdStore {
     EtcdStore::new(options, History::default(), &mut Entropy::from_os().unwrap()).unwrap()
 }

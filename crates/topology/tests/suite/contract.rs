@@ -1,8 +1,8 @@
-//! What every store promises.
+//! The promises of every store.
 
 use std::time::Duration;
 
-use topology::{Announcement, Found, Life, Reading, Revision, Sight, Store, Swap, Watch};
+use topology::{Announcement, Finding, Life, Reading, Revision, Sight, Store, Swap, Watch};
 
 use crate::{PATIENCE, change_surely, document, done, found, next_term, why};
 
@@ -28,7 +28,7 @@ pub(crate) fn check(subject: &mut Subject<'_>) {
 
 fn creation_is_a_change(subject: &mut Subject<'_>) {
     let nothing = subject.one.read().unwrap();
-    assert_eq!((&nothing.found, nothing.revision), (&Found::Nothing, Revision::NONE));
+    assert_eq!((&nothing.found, nothing.revision), (&Finding::Nothing, Revision::NONE));
     let made = done(subject.one.compare_and_swap(&nothing, &document(), &why("create")));
     let reading = subject.other.read().unwrap();
     assert_eq!((found(&reading), reading.revision), (&document(), made));
@@ -101,10 +101,10 @@ fn the_log_says_why(subject: &mut Subject<'_>) {
     let reading = subject.one.read().unwrap();
     let made = done(subject.one.compare_and_swap(&reading, found(&reading), &why("the last change")));
     let log = subject.other.log(10).unwrap();
-    assert_eq!((log[0].why.reason(), log[0].why.author()), ("the last change", "test"));
+    assert_eq!((log[0].why.text(), log[0].why.author()), ("the last change", "test"));
     assert_eq!((log[0].on, log[0].made), (reading.revision, made));
     assert!(log.windows(2).all(|pair| pair[0].made > pair[1].made), "the latest first: {log:?}");
-    assert_eq!(log.last().unwrap().why.reason(), "create");
+    assert_eq!(log.last().unwrap().why.text(), "create");
     assert_eq!(subject.other.log(1).unwrap().len(), 1);
 }
 
@@ -142,7 +142,7 @@ fn a_broken_document_is_told_and_replaced(subject: &mut Subject<'_>) {
     (subject.write_unchecked)(r#"{"version":1,"params":{"grnat_ms":1}}"#);
     let broken = subject.one.read().unwrap();
     match &broken.found {
-        Found::Broken(error) => assert!(error.to_string().contains("grnat_ms"), "{error}"),
+        Finding::Broken(error) => assert!(error.to_string().contains("grnat_ms"), "{error}"),
         other => panic!("{other:?}"),
     }
     let made = done(subject.one.compare_and_swap(&broken, &document(), &why("repaired")));

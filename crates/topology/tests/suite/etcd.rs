@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-use topology::etcd::Options;
-use topology::{Error, Life, Sight, Store, Swap};
+use topology::etcd::EtcdOptions;
+use topology::{DEAD_MAX, Error, LOG_MAX, Life, Sight, Store, Swap};
 
 use crate::cluster::{Cluster, open, program};
 use crate::contract::{Subject, check};
@@ -172,6 +172,66 @@ fn a_watch_outlives_compaction() {
     }
 }
 
+/// Writes keys `prefix` + `name(number)`, many in a transaction.
+fn fill(cluster: &Cluster, count: u64, key: impl Fn(u64) -> String) {
+    let value = base64(&serde_json::to_string(&why("before")).unwrap());
+    let numbers: Vec<u64> = (0..count).collect();
+    for part in numbers.chunks(100) {
+        let put = |number: &u64| {
+            format!(r#"{{"request_put":{{"key":"{}","value":"{value}"}}}}"#, base64(&key(*number)))
+        };
+        let puts: Vec<String> = part.iter().map(put).collect();
+        let answer = cluster.post(0, "kv/txn", &format!(r#"{{"success":[{}]}}"#, puts.join(",")));
+        assert!(answer.contains("succeeded"), "{answer}");
+    }
+}
+
+/// The number of keys in a folder of ours.
+fn count(cluster: &Cluster, folder: &str) -> usize {
+    let (from, to) = (base64(&format!("/darter/shop/{folder}/")), base64(&format!("/darter/shop/{folder}0")));
+    let request = format!(r#"{{"key":"{from}","range_end":"{to}","count_only":true}}"#);
+    let answer: serde_json::Value = serde_json::from_str(&cluster.post(0, "kv/range", &request)).unwrap();
+    answer["count"].as_str().map_or(0, |count| count.parse().unwrap())
+}
+
+#[test]
+fn what_grows_is_removed() {
+    let Some(cluster) = Cluster::start(1, &[]) else { return };
+    let mut store = open(&EtcdOptions { revisions_kept: Some(20), ..cluster.options() });
+    create(&mut store);
+    fill(&cluster, LOG_MAX as u64 + 20, |number| format!("/darter/shop/log/{number:020}"));
+    fill(&cluster, DEAD_MAX as u64 + 20, |number| format!("/darter/shop/dead/{:016x}", number + 1_000));
+    for _ in 0..5 {
+        change_surely(&mut store, next_term);
+    }
+    assert!((LOG_MAX..=LOG_MAX + 1).contains(&count(&cluster, "log")), "{}", count(&cluster, "log"));
+    // A life that the document names is kept, though it was proven dead first.
+    for life in [0xaa, 0xff] {
+        store.prove_dead(Life(life), &why("gone")).unwrap();
+    }
+    assert_eq!(count(&cluster, "dead"), DEAD_MAX);
+    let dead = store.read().unwrap().dead;
+    assert!(dead.contains(&Life(0xaa)) && dead.contains(&Life(0xff)) && !dead.contains(&Life(1_000)));
+
+    // Old revisions.
+    for _ in 0..50 {
+        change_surely(&mut store, next_term);
+    }
+    let ours = crate::contract::announcement("a", 0xaa);
+    for _ in 0..2 {
+        store.announce(&ours).unwrap();
+    }
+    let first = format!(r#"{{"key":"{}","revision":"2"}}"#, base64("/darter/shop/doc"));
+    assert!(cluster.post(0, "kv/range", &first).contains("has been compacted"));
+
+    // etcd may remove an announcement whose lease was renewed.
+    let key = format!(r#"{{"key":"{}"}}"#, base64("/darter/shop/node/a"));
+    cluster.post(0, "kv/deleterange", &key);
+    assert!(store.live_nodes().unwrap().is_empty());
+    store.announce(&ours).unwrap();
+    assert_eq!(store.live_nodes().unwrap(), [ours]);
+}
+
 /// Turns on users: `darter` with all rights on its keys, and `guest` who may read some of them.
 fn turn_on_users(cluster: &Cluster) {
     let post = |path: &str, body: &str| {
@@ -195,10 +255,10 @@ fn turn_on_users(cluster: &Cluster) {
 
 #[test]
 fn users_need_rights_and_tokens_are_renewed() {
-    let Some(mut cluster) = Cluster::start(3, &[]) else { return };
+    let Some(mut cluster) = Cluster::start(3, &["--auth-token-ttl", "1"]) else { return };
     turn_on_users(&cluster);
     let as_user = |cluster: &Cluster, user: &str, password: &str| {
-        open(&Options { user: user.to_owned(), password: password.to_owned(), ..cluster.options() })
+        open(&EtcdOptions { user: user.to_owned(), password: password.to_owned(), ..cluster.options() })
     };
     let denied = |result: Result<topology::Reading, Error>| match result {
         Err(Error::Denied(why)) => why,
@@ -219,6 +279,10 @@ fn users_need_rights_and_tokens_are_renewed() {
     create(&mut store);
     let mut watch = store.watch().unwrap();
     assert!(matches!(watch.next(PATIENCE), Ok(Sight::Changed(_))));
+    // Nothing happens for longer than a token lives.
+    assert_eq!(watch.next(Duration::from_secs(3)).unwrap(), Sight::Silent);
+    let made = change_surely(&mut store, next_term);
+    assert!(matches!(watch.next(PATIENCE), Ok(Sight::Changed(reading)) if reading.revision == made));
     // Members forget the tokens that they gave when they start again.
     for at in 0..3 {
         cluster.kill(at);
@@ -256,13 +320,13 @@ fn tls_checks_both_sides_and_the_name() {
             ["--cert-file", &cert, "--key-file", &key, "--trusted-ca-file", &ca, "--client-cert-auth"];
         let mut cluster = cluster.secured(&arguments.map(str::to_owned));
         cluster.start_all();
-        let options = Options { ca_file: ca, cert_file: cert, key_file: key, ..cluster.options() };
+        let options = EtcdOptions { ca_file: ca, cert_file: cert, key_file: key, ..cluster.options() };
         if is_right {
             let mut store = open(&options);
             create(&mut store);
             let mut watch = store.watch().unwrap();
             assert!(matches!(watch.next(PATIENCE), Ok(Sight::Changed(_))));
-            let stranger = Options { cert_file: String::new(), key_file: String::new(), ..options };
+            let stranger = EtcdOptions { cert_file: String::new(), key_file: String::new(), ..options };
             assert!(open(&stranger).read().is_err(), "etcd asks for our certificate");
         } else {
             let begin = Instant::now();

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use topology::etcd::Options;
+use topology::etcd::EtcdOptions;
 use topology::{Error, Store, Swap, Unsettled};
 
 use crate::cluster::open;
@@ -65,7 +65,7 @@ fn answering(bytes: Vec<u8>, forever: &'static [u8]) -> String {
 
 /// A store on servers that pretend.
 fn store(urls: &[String]) -> topology::etcd::EtcdStore {
-    open(&Options::new(urls.to_vec(), "shop".parse().unwrap()))
+    open(&EtcdOptions::new(urls.to_vec(), "shop".parse().unwrap()))
 }
 
 /// An answer that etcd could give: a document of revision 7 in a store of revision 9.
@@ -172,7 +172,7 @@ fn answers_that_contradict_themselves_are_errors() {
 fn a_change_that_was_not_sent_is_known_not_to_be_made() {
     let on = store(&[answering(answer(200, &plausible()), b"")]).read().unwrap();
     let unreachable = "http://127.0.0.1:1".to_owned();
-    let swap = store(&[unreachable.clone()]).compare_and_swap(&on, &next_term(found(&on)), &why("takeover"));
+    let swap = store(std::slice::from_ref(&unreachable)).compare_and_swap(&on, &next_term(found(&on)), &why("takeover"));
     assert!(matches!(swap, Swap::NotDone(Error::Unreachable(_))), "{swap:?}");
     // The next member gets it.
     let lost = plausible().replace(r#""mod_revision":"7""#, r#""mod_revision":"8""#);
@@ -205,7 +205,7 @@ fn another_cluster_is_refused() {
     store.read().unwrap();
     let history = store.history();
     let other = plausible().replace(r#""cluster_id":"5""#, r#""cluster_id":"6""#);
-    let options = Options::new(vec![answering(answer(200, &other), b"")], "shop".parse().unwrap());
+    let options = EtcdOptions::new(vec![answering(answer(200, &other), b"")], "shop".parse().unwrap());
     let mut store =
         topology::etcd::EtcdStore::new(&options, history, &mut proactor::Entropy::from_seed(1)).unwrap();
     assert!(matches!(store.read(), Err(Error::OtherCluster { .. })));

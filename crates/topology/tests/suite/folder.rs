@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use scratch::Scratch;
 use topology::folder::FolderStore;
-use topology::{Error, Found, History, Life, Store};
+use topology::{Error, Finding, History, Life, Store};
 
 use crate::contract::{Subject, check};
 use crate::{change_surely, document, done, found, next_term, why};
@@ -36,7 +36,7 @@ fn what_goes_back_or_is_broken_is_told() {
     let reading = open(&scratch).read().unwrap();
     let swap = store.compare_and_swap(&reading, &next_term(found(&reading)), &why("on an old store"));
     assert!(matches!(swap, topology::Swap::NotDone(Error::WentBack { .. })), "{swap:?}");
-    // The same after a restart, since the node keeps what it knew.
+    // Nor after a restart, since the node keeps what it knew.
     let history = store.history();
     let mut again = FolderStore::open(scratch.folder(), &"shop".parse().unwrap(), history).unwrap();
     assert!(matches!(again.read(), Err(Error::WentBack { .. })));
@@ -82,7 +82,7 @@ fn survives_kill_at_any_point() {
         victim.kill().unwrap();
         victim.wait().unwrap();
         let after = store.read().unwrap();
-        assert!(matches!(after.found, Found::Document(_)), "{after:?}");
+        assert!(matches!(after.found, Finding::Document(_)), "{after:?}");
         // Its lock is free, and what it left does no harm.
         assert!(change_surely(&mut store, next_term) > after.revision);
     }

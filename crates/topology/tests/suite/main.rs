@@ -1,5 +1,7 @@
 //! Tests of the stores: one contract for all of them, the faults of the model, and a real etcd of three members.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod cluster;
 mod contract;
 mod etcd;
@@ -13,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use topology::model::Time;
 use topology::{
-    Document, Found, Group, GroupId, Instance, Life, OwnedSlots, Params, Reading, SlotRange, Store, Swap,
-    Term, Why,
+    Document, Finding, GroupId, Instance, Life, OwnedSlots, Params, Reading, Reason, ReplicaGroup, SlotRange,
+    Store, Swap, Term,
 };
 
 /// How long a test waits for what must happen.
@@ -24,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn document() -> Document {
     let instance = |node: &str, life| Instance { node: node.parse().unwrap(), life: Life(life) };
     let (a, b) = (instance("a", 0xaa), instance("b", 0xbb));
-    let group = Group {
+    let group = ReplicaGroup {
         term: Term::FIRST,
         leader: a.clone(),
         in_sync: [(a.node, a.life), (b.node, b.life)].into(),
@@ -50,13 +52,13 @@ fn next_term(document: &Document) -> Document {
     next
 }
 
-fn why(reason: &str) -> Why {
-    Why::new("test", 1_700_000_000_000, reason)
+fn why(reason: &str) -> Reason {
+    Reason::new("test", 1_700_000_000_000, reason)
 }
 
 fn found(reading: &Reading) -> &Document {
     match &reading.found {
-        Found::Document(document) => document,
+        Finding::Document(document) => document,
         other => panic!("no document: {other:?}"),
     }
 }

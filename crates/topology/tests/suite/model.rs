@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use proactor::Entropy;
-use topology::model::{Faults, Model, Reply, Request};
+use topology::model::{Faults, Model, ModelReply, ModelRequest};
 use topology::{Document, Error, Life, Reading, Revision, Store, Swap, Unsettled};
 
 use crate::contract::{Subject, check};
@@ -27,7 +27,7 @@ fn keeps_the_contract() {
     check(&mut Subject { one: &mut one, other: &mut other, write_unchecked: &mut write_unchecked });
 }
 
-/// What is known for certain of a change.
+/// The certain knowledge of a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Made(Revision),
@@ -38,7 +38,7 @@ enum Fate {
 /// A user with one request under way.
 #[derive(Default)]
 struct User {
-    call: Option<(topology::model::Call, Option<usize>)>,
+    call: Option<(topology::model::ModelCall, Option<usize>)>,
     reading: Option<Reading>,
     unsettled: Option<(Unsettled, usize)>,
 }
@@ -95,7 +95,7 @@ impl Run {
                 let text = next.encode();
                 self.changes.push((on.revision, text.clone(), Fate::Open));
                 (
-                    Request::Swap {
+                    ModelRequest::Swap {
                         on: on.revision,
                         text,
                         why: why(&format!("change {}", self.changes.len() - 1)),
@@ -103,29 +103,29 @@ impl Run {
                     Some(self.changes.len() - 1),
                 )
             }
-            _ => (Request::Read, None),
+            _ => (ModelRequest::Read, None),
         };
         self.users[at].call = Some((self.model.send(self.now_ns, request), change));
     }
 
-    fn hear(&mut self, at: usize, reply: Reply, change: Option<usize>) {
+    fn hear(&mut self, at: usize, reply: ModelReply, change: Option<usize>) {
         match (reply, change) {
-            (Reply::Read(Ok(reading)), None) => self.learn(at, reading),
-            (Reply::Read(Err(_)), None) => {}
-            (Reply::Swap(Swap::Done(made)), Some(change)) => {
+            (ModelReply::Read(Ok(reading)), None) => self.learn(at, reading),
+            (ModelReply::Read(Err(_)), None) => {}
+            (ModelReply::Swap(Swap::Done(made)), Some(change)) => {
                 let (on, text, fate) = &mut self.changes[change];
                 assert!(made > *on);
                 *fate = Fate::Made(made);
                 let text = text.clone();
                 self.note(made, text);
             }
-            (Reply::Swap(Swap::Lost(current)), Some(change)) => {
+            (ModelReply::Swap(Swap::Lost(current)), Some(change)) => {
                 self.changes[change].2 = Fate::NotMade;
                 assert_ne!(current.revision, self.changes[change].0);
                 self.learn(at, current);
             }
-            (Reply::Swap(Swap::NotDone(_)), Some(change)) => self.changes[change].2 = Fate::NotMade,
-            (Reply::Swap(Swap::Unknown(unsettled)), Some(change)) => {
+            (ModelReply::Swap(Swap::NotDone(_)), Some(change)) => self.changes[change].2 = Fate::NotMade,
+            (ModelReply::Swap(Swap::Unknown(unsettled)), Some(change)) => {
                 self.users[at].unsettled = Some((unsettled, change));
             }
             (reply, change) => panic!("{reply:?} to {change:?}"),
@@ -151,7 +151,7 @@ impl Run {
         self.known = self.known.max(revision);
     }
 
-    /// What was certain is true at the end, when everything that was under way has been carried out.
+    /// All that was certain is true at the end, when everything that was under way has been carried out.
     fn check(&mut self) {
         self.model.set_away(false);
         let mut store = self.model.store(simulated_time(&Arc::new(AtomicU64::new(u64::MAX / 2))));
@@ -159,8 +159,7 @@ impl Run {
         let log = store.log(usize::MAX).unwrap();
         let replaced: BTreeSet<Revision> = log.iter().map(|entry| entry.on).collect();
         assert_eq!(replaced.len(), log.len(), "two changes were made on one revision");
-        let made: BTreeMap<&str, Revision> =
-            log.iter().map(|entry| (entry.why.reason(), entry.made)).collect();
+        let made: BTreeMap<&str, Revision> = log.iter().map(|entry| (entry.why.text(), entry.made)).collect();
         for (number, (_, text, fate)) in self.changes.iter().enumerate() {
             let truth = made.get(format!("change {number}").as_str());
             match fate {

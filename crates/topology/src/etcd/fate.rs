@@ -1,4 +1,4 @@
-//! What an error of etcd says about the request: whether it may have been carried out.
+//! Decides from an error of etcd whether the request may have been carried out.
 //!
 //! An error is an unknown outcome, unless etcd is known to give it before it changes anything. The request may then be carried
 //! out much later. In particular unknown:
@@ -17,9 +17,9 @@ use crate::shorten;
 /// The longest message that is passed on to people.
 const MESSAGE_BYTES_MAX: usize = 300;
 
-/// What an error says.
+/// The fate of a request that was answered with an error.
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum Fate {
     /// The token is not valid, here or any more. Nothing was done.
     NewToken(Error),
     /// Nothing was done, and nothing will be.
@@ -28,36 +28,36 @@ pub(crate) enum Verdict {
     Unknown(Error),
 }
 
-impl Verdict {
+impl Fate {
     /// The error, whatever it says.
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Verdict::NewToken(error) | Verdict::NotDone(error) | Verdict::Unknown(error) => error,
+            Fate::NewToken(error) | Fate::NotDone(error) | Fate::Unknown(error) => error,
         }
     }
 }
 
 /// Judges an answer of `member` whose status is not 200.
-pub(crate) fn judge(member: &str, status: u16, body: &[u8]) -> Verdict {
+pub(crate) fn fate_of(member: &str, status: u16, body: &[u8]) -> Fate {
     let Ok(answer) = serde_json::from_slice::<ErrorAnswer>(body) else {
         let why = format!("status {status}, and no error of etcd");
-        return Verdict::Unknown(Error::Nonsense { member: member.to_owned(), why });
+        return Fate::Unknown(Error::Nonsense { member: member.to_owned(), why });
     };
     let message = answer.message.trim_start_matches("etcdserver: ");
     let text = format!("{} ({member}, status {status})", shorten(message, MESSAGE_BYTES_MAX));
     let is = |words: &str| message.contains(words);
     match (status, answer.code) {
-        (401, _) => Verdict::NewToken(Error::Denied(text)),
-        (403, _) => Verdict::Unknown(Error::Denied(text)),
+        (401, _) => Fate::NewToken(Error::Denied(text)),
+        (403, _) => Fate::Unknown(Error::Denied(text)),
         (400, 3) if is("user name is empty") => {
-            Verdict::NotDone(Error::Denied(format!("set cluster-etcd-user: {text}")))
+            Fate::NotDone(Error::Denied(format!("set cluster-etcd-user: {text}")))
         }
-        (400, 3) if is("authentication failed") => Verdict::NotDone(Error::Denied(text)),
-        (400, 3 | 11) | (404, 5) | (412, 9) => Verdict::NotDone(Error::Failed(text)),
-        (429, _) if is("database space exceeded") => Verdict::Unknown(Error::NoSpace(text)),
-        (429, _) => Verdict::NotDone(Error::Failed(text)),
-        (500, 2) if is("too many requests") => Verdict::NotDone(Error::Failed(text)),
-        _ => Verdict::Unknown(Error::Failed(text)),
+        (400, 3) if is("authentication failed") => Fate::NotDone(Error::Denied(text)),
+        (400, 3 | 11) | (404, 5) | (412, 9) => Fate::NotDone(Error::Failed(text)),
+        (429, _) if is("database space exceeded") => Fate::Unknown(Error::NoSpace(text)),
+        (429, _) => Fate::NotDone(Error::Failed(text)),
+        (500, 2) if is("too many requests") => Fate::NotDone(Error::Failed(text)),
+        _ => Fate::Unknown(Error::Failed(text)),
     }
 }
 
@@ -67,13 +67,13 @@ mod tests {
 
     #[track_caller]
     fn check(status: u16, body: &str, expected: &str) {
-        let verdict = judge("m1", status, body.as_bytes());
-        let found = match &verdict {
-            Verdict::NewToken(_) => "new token",
-            Verdict::NotDone(_) => "not done",
-            Verdict::Unknown(_) => "unknown",
+        let fate = fate_of("m1", status, body.as_bytes());
+        let found = match &fate {
+            Fate::NewToken(_) => "new token",
+            Fate::NotDone(_) => "not done",
+            Fate::Unknown(_) => "unknown",
         };
-        assert_eq!(found, expected, "{verdict:?}");
+        assert_eq!(found, expected, "{fate:?}");
     }
 
     /// The answers that were seen of etcd 3.4.23.

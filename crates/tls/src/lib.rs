@@ -34,4 +34,4 @@ pub use error::Error;
 pub use files::Identity;
 pub use options::{Authentication, Caching, Options};
 pub use secured::{Handshake, Handshakes, Secured, common_name, name_in_log};
-pub use sides::{client_config, server_config};
+pub use sides::{client_config, named_client_config, server_config};

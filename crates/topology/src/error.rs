@@ -31,7 +31,7 @@ pub enum Error {
     Nonsense {
         /// The member that was asked.
         member: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// The store does not let us do this.
@@ -75,6 +75,14 @@ pub enum Error {
         path: String,
         /// The system's error.
         source: io::Error,
+    },
+    /// Another process announces itself as this node.
+    #[error(
+        "another process is node {node}: was its data folder copied? Remove 'cluster-node-id' from the copy, or stop it"
+    )]
+    SameId {
+        /// The node.
+        node: String,
     },
     /// The settings are wrong.
     #[error("{0}")]

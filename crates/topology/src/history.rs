@@ -24,7 +24,7 @@ pub struct History {
 }
 
 impl History {
-    /// What an answer to a request that is sent now may not fall below; an error if the store went back before.
+    /// The revision below which no answer to a request that is sent now may fall; an error if the store went back before.
     pub fn floor(&self) -> Result<Revision, Error> {
         match self.fallen_to {
             Some(found) => Err(Error::WentBack { highest: self.highest, found }),

@@ -1,4 +1,4 @@
-//! What a store contains beside the document, and each as JSON: reasons, the log of changes, announcements.
+//! The records beside the document, and each as JSON: reasons, the log of changes, announcements.
 //!
 //! These are for people and for discovery. Unknown fields are ignored, so that nodes of several releases understand each
 //! other; no decision rests on them.
@@ -19,25 +19,25 @@ pub(crate) const FIELD_BYTES_MAX: usize = 256;
 /// The largest announcement, as JSON.
 pub(crate) const ANNOUNCEMENT_BYTES_MAX: usize = 4 * 1024;
 
-/// Who changed something, when and why. For people.
+/// The author, the time and the text of a reason. For people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Why {
+pub struct Reason {
     author: String,
     at_ms: u64,
     reason: String,
 }
 
-impl Why {
+impl Reason {
     /// A reason; what is longer than [`REASON_BYTES_MAX`] and [`AUTHOR_BYTES_MAX`] is cut. `at_ms` is Unix time.
-    pub fn new(author: impl fmt::Display, at_ms: u64, reason: &str) -> Why {
-        Why {
+    pub fn new(author: impl fmt::Display, at_ms: u64, reason: &str) -> Reason {
+        Reason {
             author: shorten(&author.to_string(), AUTHOR_BYTES_MAX).to_owned(),
             at_ms,
             reason: shorten(reason, REASON_BYTES_MAX).to_owned(),
         }
     }
 
-    /// Who it was.
+    /// The author.
     pub fn author(&self) -> &str {
         &self.author
     }
@@ -48,7 +48,7 @@ impl Why {
     }
 
     /// The reason.
-    pub fn reason(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.reason
     }
 }
@@ -61,10 +61,10 @@ pub struct LogEntry {
     /// The revision that the change made.
     pub made: Revision,
     /// Who, when and why.
-    pub why: Why,
+    pub why: Reason,
 }
 
-/// What a node says of itself. A hint.
+/// A node's description of itself. A hint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announcement {
     /// The node and its life.

@@ -1,10 +1,10 @@
-//! What must hold in every document, and between a document and the next.
+//! Checks documents, and the step from a document to the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Document, DocumentError, GRANT_MS_MAX, GRANT_MS_MIN, GROUPS_MAX, Group, MEMBERS_MAX, MOVES_MAX, Move,
-    MoveState, PLACE_BYTES_MAX, PLACES_MAX, SLOTS, SlotRange,
+    Document, DocumentError, GRANT_MS_MAX, GRANT_MS_MIN, GROUPS_MAX, MEMBERS_MAX, MOVES_MAX, Move, MoveState,
+    PLACE_BYTES_MAX, PLACES_MAX, ReplicaGroup, SLOTS, SlotRange,
 };
 use crate::ids::{GroupId, Life, MoveId, NodeId, Term};
 
@@ -51,7 +51,7 @@ fn groups(document: &Document) -> Checked {
 
 fn one_group<'d>(
     id: &'d GroupId,
-    group: &'d Group,
+    group: &'d ReplicaGroup,
     nodes: &mut BTreeMap<&'d NodeId, &'d GroupId>,
     lives: &mut BTreeMap<Life, &'d NodeId>,
 ) -> Checked {

@@ -18,6 +18,8 @@
 //! ([`Document::check_succession`]).
 
 mod check;
+#[cfg(test)]
+pub(crate) mod tests;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,10 +54,10 @@ pub const MOVES_MAX: usize = 256;
 /// See the head of this file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// What holds for all groups.
+    /// The parameters of all groups.
     pub params: Params,
     /// The groups.
-    pub groups: BTreeMap<GroupId, Group>,
+    pub groups: BTreeMap<GroupId, ReplicaGroup>,
     /// Who owns which slots, in ascending order. Slots may have no owner.
     pub slots: Vec<OwnedSlots>,
     /// Names whose slot is not that of their hash, and their groups.
@@ -64,7 +66,7 @@ pub struct Document {
     pub moves: BTreeMap<MoveId, Move>,
 }
 
-/// What holds for all groups.
+/// The parameters of all groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
@@ -73,9 +75,9 @@ pub struct Params {
     /// How many members have to be in sync for a group to accept writes; `None`: 1 with two members, else 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_in_sync: Option<u8>,
-    /// What a member has done with a write when it acknowledges it.
+    /// Where a write is when a member acknowledges it.
     pub ack: Safety,
-    /// What a primary that is alone in sync has done with a write when it acknowledges it.
+    /// Where a write is when a primary that is alone in sync acknowledges it.
     pub alone: Safety,
 }
 
@@ -87,7 +89,7 @@ impl Default for Params {
 
 impl Params {
     /// How many members of `group` have to be in sync for it to accept writes.
-    pub fn min_in_sync(&self, group: &Group) -> usize {
+    pub fn min_in_sync(&self, group: &ReplicaGroup) -> usize {
         let by_size = if group.members.len() <= 2 { 1 } else { 2 };
         self.min_in_sync.map_or(by_size, usize::from)
     }
@@ -105,7 +107,7 @@ pub enum Safety {
 
 /// A primary and its replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct ReplicaGroup {
     /// Counts the leaders.
     pub term: Term,
     /// The primary of this term.
@@ -116,7 +118,7 @@ pub struct Group {
     pub members: BTreeSet<NodeId>,
 }
 
-impl Group {
+impl ReplicaGroup {
     /// Whether this process is in sync.
     pub fn has_in_sync(&self, instance: &Instance) -> bool {
         self.in_sync.get(&instance.node) == Some(&instance.life)
@@ -208,7 +210,7 @@ pub enum DocumentError {
     Contradiction {
         /// The field, such as `groups.g1.in_sync`.
         place: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// It must not follow the document before it.
@@ -216,7 +218,7 @@ pub enum DocumentError {
     NotASuccessor {
         /// The field.
         place: String,
-        /// What is wrong with the change.
+        /// The fault.
         why: String,
     },
 }
@@ -234,8 +236,8 @@ impl Document {
         wire::encode(self)
     }
 
-    /// Checks that the document does not contradict itself and is not too large. Whoever builds one from what a person
-    /// said calls this first: a store crashes rather than write a document that fails here.
+    /// Checks that the document does not contradict itself and is not too large. Code that builds one from a person's words
+    /// calls this first: a store crashes rather than write a document that fails here.
     pub fn check(&self) -> Result<(), DocumentError> {
         check::whole(self)?;
         let size_bytes = self.encode().len();

@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use serde::de::{self, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{DOCUMENT_BYTES_MAX, Document, DocumentError, Group, Move, OwnedSlots, Params, VERSION};
+use super::{DOCUMENT_BYTES_MAX, Document, DocumentError, Move, OwnedSlots, Params, ReplicaGroup, VERSION};
 use crate::ids::{GroupId, Instance, MoveId, NodeId, Term};
 use crate::shorten;
 
@@ -42,7 +42,7 @@ struct WireGroup {
     members: Vec<NodeId>,
 }
 
-/// What documents of all versions have in common.
+/// The common part of documents of all versions.
 #[derive(Deserialize)]
 struct Versioned {
     version: u64,
@@ -100,7 +100,7 @@ pub(super) fn encode(document: &Document) -> String {
 }
 
 impl WireGroup {
-    fn of(group: &Group) -> WireGroup {
+    fn of(group: &ReplicaGroup) -> WireGroup {
         let in_sync = group.in_sync.iter().map(|(node, life)| (node.clone(), *life).into()).collect();
         WireGroup {
             term: group.term,
@@ -110,7 +110,7 @@ impl WireGroup {
         }
     }
 
-    fn into_group(self, id: &GroupId) -> Result<Group, DocumentError> {
+    fn into_group(self, id: &GroupId) -> Result<ReplicaGroup, DocumentError> {
         let twice = |field: &str, node: &NodeId| DocumentError::Contradiction {
             place: format!("groups.{id}.{field}"),
             why: format!("{node} stands twice"),
@@ -126,7 +126,7 @@ impl WireGroup {
                 return Err(twice("members", &node));
             }
         }
-        Ok(Group { term: self.term, leader: self.leader, in_sync, members })
+        Ok(ReplicaGroup { term: self.term, leader: self.leader, in_sync, members })
     }
 }
 

@@ -7,11 +7,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use topology::{Document, Group, Instance, NodeId, Reading, Revision, Safety, Term};
+use topology::{Document, Instance, NodeId, Reading, ReplicaGroup, Revision, Safety, Term};
 
 use crate::member::{Data, Member, View};
 use crate::messages::Offset;
-use crate::mutant::{self, Mutant};
+use crate::mutant::{self, BrokenRule};
 use crate::primary::{Heard, Joining};
 
 /// A member that says nothing for this part of a grant is left out: long before its own promise ends, so that it does not
@@ -24,9 +24,9 @@ const JOINING_MS_MAX: u64 = 1_000;
 /// The time until the next attempt if it did not catch up.
 const JOINING_PAUSE_MS: u64 = 5_000;
 
-/// What is changed.
+/// A kind of change.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum GroupChange {
     /// A member is left out: it is dead, or does not answer.
     Shrink(Instance),
     /// A replica that has everything becomes a member.
@@ -44,42 +44,42 @@ pub enum Change {
 /// A change to be made by compare-and-swap, whose outcome goes to [`Member::settled`].
 #[derive(Clone, Debug)]
 pub struct Proposal {
-    /// What it does, for the log.
-    pub change: Change,
+    /// Its kind, for the log.
+    pub change: GroupChange,
     /// The reading on whose revision it is made.
     pub on: Reading,
     /// The new document.
     pub document: Document,
-    /// What must be durable on this node before it is sent, because the node may be alone in sync afterwards (rule 7).
+    /// This must be durable on this node before it is sent, because the node may be alone in sync afterwards (rule 7).
     pub durable_first: Option<Offset>,
 }
 
 impl Proposal {
     /// The reading that holds if the change was made and the document has this revision.
     pub fn made(&self, revision: Revision) -> Reading {
-        let found = topology::Found::Document(Arc::new(self.document.clone()));
+        let found = topology::Finding::Document(Arc::new(self.document.clone()));
         Reading { revision, as_of: revision, found, dead: self.on.dead.clone() }
     }
 }
 
 /// A change whose outcome is not known.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct PendingChange {
     /// The revision that it replaces.
     pub(crate) on: Revision,
     /// The group if it is made.
-    pub(crate) after: Group,
+    pub(crate) after: ReplicaGroup,
     /// Whether the store did not say what became of it, so that it has to be settled.
     pub(crate) is_unknown: bool,
 }
 
-impl Pending {
+impl PendingChange {
     pub(crate) fn leaves_alone(&self, me: &Instance) -> bool {
         self.after.in_sync.len() == 1 && self.after.has_in_sync(me)
     }
 }
 
-/// What another node answers when a group is recovered: its data, after all members were known to be dead.
+/// The data of another node, asked for after all members were known to be dead, because the group is to be recovered.
 #[derive(Clone, Debug)]
 pub struct Standing {
     /// The node.
@@ -102,9 +102,12 @@ impl Member {
         if let Some(pending) = &self.pending {
             // Reading the old revision again would tell nothing: the change may be on its way. Any change of that revision
             // makes it impossible (rule 6).
-            let document = view.reading.document().filter(|_| pending.is_unknown && pending.on == view.reading.revision)?;
+            let document = view
+                .reading
+                .document()
+                .filter(|_| pending.is_unknown && pending.on == view.reading.revision)?;
             let (on, document) = (view.reading.clone(), (**document).clone());
-            return Some(Proposal { change: Change::Settle, on, document, durable_first: None });
+            return Some(Proposal { change: GroupChange::Settle, on, document, durable_first: None });
         }
         let (change, after) = match self.leads() {
             true => self.as_primary(data, now_ms)?,
@@ -113,18 +116,18 @@ impl Member {
         Some(self.propose(change, after, data))
     }
 
-    fn propose(&mut self, change: Change, after: Group, data: &Data) -> Proposal {
+    fn propose(&mut self, change: GroupChange, after: ReplicaGroup, data: &Data) -> Proposal {
         let view = self.view.as_ref().expect("it has read the document");
         let mut document = (**view.reading.document().expect("it follows this document")).clone();
         document.groups.insert(self.id.clone(), after.clone());
-        let pending = Pending { on: view.reading.revision, after, is_unknown: false };
-        let is_alone_after = pending.leaves_alone(&self.me) && !mutant::is_on(Mutant::AloneNoSync);
+        let pending = PendingChange { on: view.reading.revision, after, is_unknown: false };
+        let is_alone_after = pending.leaves_alone(&self.me) && !mutant::is_on(BrokenRule::AloneNoSync);
         let on = view.reading.clone();
         self.pending = Some(pending);
         Proposal { change, on, document, durable_first: is_alone_after.then_some(data.written) }
     }
 
-    fn as_primary(&mut self, data: &Data, now_ms: u64) -> Option<(Change, Group)> {
+    fn as_primary(&mut self, data: &Data, now_ms: u64) -> Option<(GroupChange, ReplicaGroup)> {
         if let Some(successor) = self.primary.successor.clone() {
             if now_ms >= successor.until_ms {
                 self.primary.successor = None;
@@ -136,17 +139,17 @@ impl Member {
     }
 
     /// Rule 12: the successor has everything, and nothing is answered any more.
-    fn hand_over_to(&self, to: &NodeId, data: &Data) -> Option<(Change, Group)> {
+    fn hand_over_to(&self, to: &NodeId, data: &Data) -> Option<(GroupChange, ReplicaGroup)> {
         let view = self.view.as_ref()?;
         let successor = Instance { node: to.clone(), life: *view.group.in_sync.get(to)? };
         let has_all = self.primary.heard_from(&successor).is_some_and(|heard| heard.offset >= data.written);
         let after =
-            Group { term: view.group.term.next(), leader: successor.clone(), ..view.group.clone() };
-        has_all.then_some((Change::HandOver(successor), after))
+            ReplicaGroup { term: view.group.term.next(), leader: successor.clone(), ..view.group.clone() };
+        has_all.then_some((GroupChange::HandOver(successor), after))
     }
 
     /// Rule 6: a member that is dead or silent is left out, but not if too few would be left.
-    fn shrink(&self, now_ms: u64) -> Option<(Change, Group)> {
+    fn shrink(&self, now_ms: u64) -> Option<(GroupChange, ReplicaGroup)> {
         let view = self.view.as_ref()?;
         let silent_ms = u64::from(view.params.grant_ms) / SILENT_PART;
         let is_gone = |member: &Instance| {
@@ -160,32 +163,33 @@ impl Member {
         let gone = others.filter(is_gone).min_by_key(|member| !self.dead.contains(&member.life))?;
         let mut after = view.group.clone();
         after.in_sync.remove(&gone.node);
-        Some((Change::Shrink(gone), after))
+        Some((GroupChange::Shrink(gone), after))
     }
 
     /// Rule 6: a replica that has granted, and has everything that is acknowledged and everything that the former primaries
     /// left, becomes a member. Writes wait for it a little before, since otherwise it would always be some bytes behind.
-    fn grow(&mut self, data: &Data, now_ms: u64) -> Option<(Change, Group)> {
+    fn grow(&mut self, data: &Data, now_ms: u64) -> Option<(GroupChange, ReplicaGroup)> {
         let committed = self.committed(data);
         let view = self.view.as_ref()?;
         let is_candidate = |(node, heard): &(&NodeId, &Heard)| {
             !view.group.in_sync.contains_key(*node) && now_ms < heard.granted_until_ms
         };
         let has_all = |heard: &Heard, committed: Offset| {
-            let has_rest = heard.offset >= self.primary.inherited || mutant::is_on(Mutant::GrowCommitOnly);
-            heard.offset >= committed && has_rest || mutant::is_on(Mutant::GrowUncaught)
+            let has_rest =
+                heard.offset >= self.primary.inherited || mutant::is_on(BrokenRule::GrowCommitOnly);
+            heard.offset >= committed && has_rest || mutant::is_on(BrokenRule::GrowUncaught)
         };
         let found = self.primary.heard().filter(is_candidate).find(|(_, heard)| has_all(heard, committed));
         if let Some((node, heard)) = found {
             let joined = Instance { node: node.clone(), life: heard.life };
             let mut after = view.group.clone();
             after.in_sync.insert(joined.node.clone(), joined.life);
-            return Some((Change::Grow(joined), after));
+            return Some((GroupChange::Grow(joined), after));
         }
         let near = self.primary.heard().filter(is_candidate);
-        let near = near.max_by_key(|(_, heard)| heard.offset).filter(|(_, heard)| {
-            heard.offset.0.saturating_add(JOINING_BYTES_MAX) >= data.written.0
-        });
+        let near = near
+            .max_by_key(|(_, heard)| heard.offset)
+            .filter(|(_, heard)| heard.offset.0.saturating_add(JOINING_BYTES_MAX) >= data.written.0);
         let near = near.map(|(node, _)| node.clone());
         self.wait_for(near, now_ms);
         None
@@ -204,17 +208,18 @@ impl Member {
 
     /// Rule 7: a member with all its data takes over when its promise is over or the leader is dead. It waits for a grant
     /// after it has first seen a term, so that two members do not take over from each other in turn.
-    fn take_over(&self, data: &Data, now_ms: u64) -> Option<(Change, Group)> {
+    fn take_over(&self, data: &Data, now_ms: u64) -> Option<(GroupChange, ReplicaGroup)> {
         let view = self.view.as_ref()?;
-        let is_member = view.group.has_in_sync(&self.me) || mutant::is_on(Mutant::NonMember);
-        let is_whole = data.is_whole || mutant::is_on(Mutant::CopyingElected);
-        if !is_member || !is_whole || !(self.is_over(view, now_ms) || mutant::is_on(Mutant::LeaseOnly)) {
+        let is_member = view.group.has_in_sync(&self.me) || mutant::is_on(BrokenRule::NonMember);
+        let is_whole = data.is_whole || mutant::is_on(BrokenRule::CopyingElected);
+        if !is_member || !is_whole || !(self.is_over(view, now_ms) || mutant::is_on(BrokenRule::LeaseOnly)) {
             return None;
         }
-        let mut after = Group { term: view.group.term.next(), leader: self.me.clone(), ..view.group.clone() };
+        let mut after =
+            ReplicaGroup { term: view.group.term.next(), leader: self.me.clone(), ..view.group.clone() };
         after.in_sync.remove(&view.group.leader.node);
         after.in_sync.insert(self.me.node.clone(), self.me.life);
-        Some((Change::TakeOver(view.group.leader.clone()), after))
+        Some((GroupChange::TakeOver(view.group.leader.clone()), after))
     }
 
     /// Whether the leader's term is over as far as this member is concerned.
@@ -226,22 +231,22 @@ impl Member {
     /// Rule 10: all members are dead, and this node was one of them and has its data. If members acknowledge what is not
     /// durable, all nodes must be back, and the one whose data reach furthest leads: the newest term first, since a node may
     /// have more bytes of an older one.
-    fn recover(&self, data: &Data, standings: &[Standing]) -> Option<(Change, Group)> {
+    fn recover(&self, data: &Data, standings: &[Standing]) -> Option<(GroupChange, ReplicaGroup)> {
         let view = self.view.as_ref()?;
         let was_member = view.group.in_sync.contains_key(&self.me.node) && !view.group.has_in_sync(&self.me);
         let are_dead = view.group.in_sync.values().all(|life| self.dead.contains(life));
-        let is_whole = data.is_whole || mutant::is_on(Mutant::EmptyLeads);
+        let is_whole = data.is_whole || mutant::is_on(BrokenRule::EmptyLeads);
         if !was_member || !are_dead || !is_whole {
             return None;
         }
-        if view.params.ack == Safety::Applied && !mutant::is_on(Mutant::RecoverAny) {
+        if view.params.ack == Safety::Applied && !mutant::is_on(BrokenRule::RecoverAny) {
             let mine = (data.last_term, data.written, &self.me.node);
             let others: BTreeSet<&NodeId> =
                 view.group.in_sync.keys().filter(|node| **node != self.me.node).collect();
             let is_behind_us = |node: &&NodeId| {
                 let standing = standings.iter().find(|standing| standing.node == **node);
                 standing.is_some_and(|standing| {
-                    let is_whole = standing.is_whole || mutant::is_on(Mutant::EmptyLeads);
+                    let is_whole = standing.is_whole || mutant::is_on(BrokenRule::EmptyLeads);
                     is_whole && (standing.last_term, standing.written, &standing.node) <= mine
                 })
             };
@@ -249,9 +254,10 @@ impl Member {
                 return None;
             }
         }
-        let mut after = Group { term: view.group.term.next(), leader: self.me.clone(), ..view.group.clone() };
+        let mut after =
+            ReplicaGroup { term: view.group.term.next(), leader: self.me.clone(), ..view.group.clone() };
         after.in_sync.clear();
         after.in_sync.insert(self.me.node.clone(), self.me.life);
-        Some((Change::Recover, after))
+        Some((GroupChange::Recover, after))
     }
 }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The rules are those of `docs/specs/groups.md`, model-checked in `docs/specs/Group.tla`; comments name them ("rule 6").
-//! A [`Member`] is one node's part: a state machine that does no I/O and has no clock. Whoever drives it reads and changes
-//! the document, carries the messages, and says what time it is. So the simulation drives it, too.
+//! A [`Member`] is one node's part: a state machine that does no I/O and has no clock. Its driver reads and changes the
+//! document, carries the messages, and tells the time. So a simulation can drive it, too.
 //!
 //! Times are milliseconds of a clock that also runs while the machine is suspended (CLOCK_BOOTTIME).
 //!
@@ -26,6 +26,6 @@ mod replica;
 #[cfg(test)]
 mod tests;
 
-pub use change::{Change, Proposal, Standing};
+pub use change::{GroupChange, Proposal, Standing};
 pub use member::{Data, Member, Role, Trouble};
 pub use messages::{Ack, Beat, LinkId, Offset};

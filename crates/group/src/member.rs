@@ -6,11 +6,13 @@
 
 use std::collections::BTreeSet;
 
-use topology::{Found, Group, GroupId, Instance, Life, NodeId, Params, Reading, Revision, Safety, Swap, Term};
+use topology::{
+    Finding, GroupId, Instance, Life, NodeId, Params, Reading, ReplicaGroup, Revision, Safety, Swap, Term,
+};
 
-use crate::change::Pending;
+use crate::change::PendingChange;
 use crate::messages::{Ack, Beat, LinkId, Offset};
-use crate::mutant::{self, Mutant};
+use crate::mutant::{self, BrokenRule};
 use crate::primary::{Primary, Succession};
 use crate::replica::Replica;
 
@@ -29,7 +31,7 @@ pub struct Data {
     pub last_term: Term,
 }
 
-/// What a node is in its group.
+/// The part that a node plays in its group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// It has not read the document, or is not a member.
@@ -43,7 +45,7 @@ pub enum Role {
 /// Why a document was not followed. The node keeps its data and its promises.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
-    /// There is none.
+    /// The store is empty.
     #[error("the store has no document: create the cluster with 'darter --cluster create'")]
     NoDocument,
     /// It cannot be read.
@@ -70,7 +72,7 @@ pub enum Trouble {
 pub(crate) struct View {
     pub(crate) reading: Reading,
     pub(crate) params: Params,
-    pub(crate) group: Group,
+    pub(crate) group: ReplicaGroup,
     /// When this node first saw the term.
     pub(crate) term_since_ms: u64,
 }
@@ -81,7 +83,7 @@ pub struct Member {
     pub(crate) me: Instance,
     pub(crate) id: GroupId,
     pub(crate) view: Option<View>,
-    pub(crate) pending: Option<Pending>,
+    pub(crate) pending: Option<PendingChange>,
     pub(crate) primary: Primary,
     pub(crate) replica: Replica,
     /// Lives that are proven to be over.
@@ -131,9 +133,9 @@ impl Member {
             return Ok(self.role());
         }
         let document = match &reading.found {
-            Found::Document(document) => document,
-            Found::Nothing => return Err(Trouble::NoDocument),
-            Found::Broken(error) => return Err(Trouble::Broken(error.to_string())),
+            Finding::Document(document) => document,
+            Finding::Nothing => return Err(Trouble::NoDocument),
+            Finding::Broken(error) => return Err(Trouble::Broken(error.to_string())),
         };
         let group = document.groups.get(&self.id).ok_or_else(|| Trouble::NoGroup(self.id.clone()))?;
         let before = self.view.as_ref().map(|view| view.group.term);
@@ -163,7 +165,13 @@ impl Member {
     }
 
     /// The outcome of a change that was asked for. `proposed` is the reading that holds if it was made.
-    pub fn settled(&mut self, swap: Swap, proposed: impl FnOnce(Revision) -> Reading, data: &Data, now_ms: u64) -> Result<Role, Trouble> {
+    pub fn settled(
+        &mut self,
+        swap: Swap,
+        proposed: impl FnOnce(Revision) -> Reading,
+        data: &Data,
+        now_ms: u64,
+    ) -> Result<Role, Trouble> {
         match swap {
             Swap::Done(revision) => self.learn(&proposed(revision), data, now_ms),
             Swap::Lost(reading) => self.learn(&reading, data, now_ms),
@@ -171,7 +179,7 @@ impl Member {
                 self.pending = None;
                 Ok(self.role())
             }
-            Swap::Unknown(_) if mutant::is_on(Mutant::UnknownIsFailed) => {
+            Swap::Unknown(_) if mutant::is_on(BrokenRule::UnknownIsFailed) => {
                 self.pending = None;
                 Ok(self.role())
             }
@@ -221,7 +229,7 @@ impl Member {
     pub fn acknowledge(&mut self, data: &Data) -> Option<Ack> {
         let view = self.view.as_ref()?;
         // From the decision to take over, it acknowledges nothing and grants nothing (rule 7).
-        let is_silent = self.takes_over() && !mutant::is_on(Mutant::KeepGranting);
+        let is_silent = self.takes_over() && !mutant::is_on(BrokenRule::KeepGranting);
         if self.leads() || is_silent || !data.is_whole {
             return None;
         }
@@ -249,11 +257,11 @@ impl Member {
     /// Whether a full copy to this node may begin: it is in sync in no life, and will not be (rule 8). The primary then
     /// calls [`begin_copy`](Self::begin_copy), and only then does the replica drop its data.
     pub fn may_copy_to(&self, replica: &NodeId) -> bool {
-        if mutant::is_on(Mutant::CopyNoGate) || mutant::is_on(Mutant::CopyingElected) {
+        if mutant::is_on(BrokenRule::CopyNoGate) || mutant::is_on(BrokenRule::CopyingElected) {
             return self.leads();
         }
         let Some(view) = &self.view else { return false };
-        if mutant::is_on(Mutant::CopyGateOwnView) {
+        if mutant::is_on(BrokenRule::CopyGateOwnView) {
             return self.leads() && !view.group.in_sync.contains_key(replica);
         }
         self.leads() && self.needed().iter().all(|needed| needed.node != *replica)
@@ -288,11 +296,11 @@ impl Member {
     /// Until when it answers, by its clock: as long as it holds the grant of every other member (rule 2). 0: not at all.
     /// A reply may leave only if this is later than a moment after its command ran (rule 3).
     pub fn serves_until_ms(&self) -> u64 {
-        let is_leaving = self.primary.successor.is_some() && !mutant::is_on(Mutant::HandoverNoStop);
+        let is_leaving = self.primary.successor.is_some() && !mutant::is_on(BrokenRule::HandoverNoStop);
         if !self.leads() || is_leaving {
             return 0;
         }
-        if mutant::is_on(Mutant::ServeWithoutGrants) {
+        if mutant::is_on(BrokenRule::ServeWithoutGrants) {
             return u64::MAX;
         }
         let until = |peer: &Instance| self.primary.heard_from(peer).map_or(0, |heard| heard.granted_until_ms);
@@ -320,7 +328,7 @@ impl Member {
         let is_alone = peers.is_empty() && view.params.alone == Safety::Durable;
         // While a change that leaves it alone is on its way, another member may believe that it has the rest (rule 7).
         let is_going_alone = self.pending.as_ref().is_some_and(|pending| pending.leaves_alone(&self.me))
-            && !mutant::is_on(Mutant::AloneNoSync);
+            && !mutant::is_on(BrokenRule::AloneNoSync);
         let own = match view.params.ack == Safety::Durable || is_alone || is_going_alone {
             true => data.durable.min(data.written),
             false => data.written,
@@ -332,7 +340,7 @@ impl Member {
         }
         let has = |peer: &Instance| self.primary.heard_from(peer).map_or(Offset(0), |heard| heard.offset);
         let theirs = peers.iter().map(has);
-        let theirs = if mutant::is_on(Mutant::AckByOne) { theirs.max() } else { theirs.min() };
+        let theirs = if mutant::is_on(BrokenRule::AckByOne) { theirs.max() } else { theirs.min() };
         theirs.map_or(own, |theirs| theirs.min(own))
     }
 
@@ -340,7 +348,8 @@ impl Member {
     /// False: that node is not in sync, or another change is under way.
     pub fn hand_over(&mut self, to: &NodeId, limit_ms: u64, now_ms: u64) -> bool {
         let Some(view) = self.view.as_ref().filter(|_| self.leads()) else { return false };
-        let is_possible = self.pending.is_none() && *to != self.me.node && view.group.in_sync.contains_key(to);
+        let is_possible =
+            self.pending.is_none() && *to != self.me.node && view.group.in_sync.contains_key(to);
         if is_possible {
             self.primary.successor = Some(Succession { to: to.clone(), until_ms: now_ms + limit_ms });
         }
@@ -363,23 +372,23 @@ impl Member {
     /// it (rule 6).
     pub(crate) fn needed(&self) -> BTreeSet<Instance> {
         let Some(view) = &self.view else { return BTreeSet::new() };
-        let members = |group: &Group| -> BTreeSet<Instance> {
+        let members = |group: &ReplicaGroup| -> BTreeSet<Instance> {
             let instance = |(node, life): (&NodeId, &Life)| Instance { node: node.clone(), life: *life };
             group.in_sync.iter().map(instance).collect()
         };
         let before = members(&view.group);
         let Some(pending) = &self.pending else { return before };
         let after = members(&pending.after);
-        if mutant::is_on(Mutant::ShrinkEarly) && after.is_subset(&before) {
+        if mutant::is_on(BrokenRule::ShrinkEarly) && after.is_subset(&before) {
             return after;
         }
-        if mutant::is_on(Mutant::GrowLate) {
+        if mutant::is_on(BrokenRule::GrowLate) {
             return before;
         }
         before.union(&after).cloned().collect()
     }
 
-    /// The same without itself.
+    /// Whom it waits for, without itself.
     fn peers(&self) -> BTreeSet<Instance> {
         let mut peers = self.needed();
         peers.remove(&self.me);

@@ -1,4 +1,4 @@
-//! What the primary and the other members say to each other.
+//! The messages between the primary and the other members.
 
 use topology::{Instance, Life, Term};
 

@@ -7,14 +7,15 @@
 
 /// A deliberate mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mutant {
+#[cfg_attr(not(test), expect(dead_code, reason = "some are mistakes of the simulation's driver"))]
+pub(crate) enum BrokenRule {
     /// The primary counts a grant as long as the member does.
     NoMargin,
     /// The primary answers without grants.
     ServeWithoutGrants,
     /// One acknowledgement is enough.
     AckByOne,
-    /// What a replica said before a full copy began still counts.
+    /// Messages of a replica from before a full copy still count.
     AckOldLink,
     /// The primary does not wait for a member while its removal is under way.
     ShrinkEarly,
@@ -56,28 +57,28 @@ pub(crate) enum Mutant {
 
 #[cfg(test)]
 thread_local! {
-    static ON: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
+    static ON: std::cell::Cell<Option<BrokenRule>> = const { std::cell::Cell::new(None) };
 }
 
 /// Whether this mistake is switched on.
 #[cfg(test)]
-pub(crate) fn is_on(mutant: Mutant) -> bool {
+pub(crate) fn is_on(mutant: BrokenRule) -> bool {
     ON.get() == Some(mutant)
 }
 
 #[cfg(not(test))]
-pub(crate) const fn is_on(_: Mutant) -> bool {
+pub(crate) const fn is_on(_: BrokenRule) -> bool {
     false
 }
 
 /// The mistake that this thread makes.
 #[cfg(test)]
-pub(crate) fn on() -> Option<Mutant> {
+pub(crate) fn on() -> Option<BrokenRule> {
     ON.get()
 }
 
 /// Makes this thread make that mistake, or none.
 #[cfg(test)]
-pub(crate) fn switch(mutant: Option<Mutant>) {
+pub(crate) fn switch(mutant: Option<BrokenRule>) {
     ON.set(mutant);
 }

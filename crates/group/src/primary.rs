@@ -1,11 +1,11 @@
-//! What a primary has heard from the other members in its term (rules 1, 5 and 8).
+//! Acknowledgements and grants that a primary has received in its term (rules 1, 5 and 8).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use topology::{Instance, Life, NodeId, Params};
 
 use crate::messages::{Ack, LinkId, Offset};
-use crate::mutant::{self, Mutant};
+use crate::mutant::{self, BrokenRule};
 
 /// The least by which the primary's view of a grant is shorter than the grant.
 const MARGIN_MS_MIN: u64 = 500;
@@ -15,7 +15,7 @@ const MARGIN_PART: u64 = 6;
 /// For how long after a beat was sent the primary relies on its answer.
 fn view_ms(params: &Params) -> u64 {
     let grant_ms = u64::from(params.grant_ms);
-    if mutant::is_on(Mutant::NoMargin) {
+    if mutant::is_on(BrokenRule::NoMargin) {
         return grant_ms;
     }
     grant_ms - (grant_ms / MARGIN_PART).max(MARGIN_MS_MIN)
@@ -34,10 +34,10 @@ pub(crate) struct Heard {
     pub(crate) at_ms: u64,
 }
 
-/// What a primary knows. Empty in a node that is none.
+/// The knowledge of a primary. Empty in a replica.
 #[derive(Default, Debug)]
 pub(crate) struct Primary {
-    /// What the node had when the term began: some of it may not be acknowledged.
+    /// The end of the node's data when the term began: some of them may not be acknowledged.
     pub(crate) inherited: Offset,
     /// Everything before this is acknowledged in this term.
     pub(crate) committed: Offset,
@@ -84,12 +84,12 @@ impl Primary {
 
     /// Forgets what a node has said: it drops its data (rule 5).
     pub(crate) fn forget(&mut self, node: &NodeId) {
-        if !mutant::is_on(Mutant::AckOldLink) {
+        if !mutant::is_on(BrokenRule::AckOldLink) {
             self.heard.remove(node);
         }
     }
 
-    /// What this very process has said.
+    /// The last message of this very process.
     pub(crate) fn heard_from(&self, instance: &Instance) -> Option<&Heard> {
         self.heard.get(&instance.node).filter(|heard| heard.life == instance.life)
     }
@@ -100,15 +100,9 @@ impl Primary {
     }
 
     /// Notes an acknowledgement of the present term. The primary waits for the processes that are `needed`.
-    pub(crate) fn receive(
-        &mut self,
-        ack: &Ack,
-        params: &Params,
-        needed: &BTreeSet<Instance>,
-        now_ms: u64,
-    ) {
+    pub(crate) fn receive(&mut self, ack: &Ack, params: &Params, needed: &BTreeSet<Instance>, now_ms: u64) {
         let node = &ack.from.node;
-        let is_present = self.links.get(node) == Some(&ack.link) || mutant::is_on(Mutant::AckOldLink);
+        let is_present = self.links.get(node) == Some(&ack.link) || mutant::is_on(BrokenRule::AckOldLink);
         // A beat cannot have been sent later than now: the clock of another machine, or a damaged message.
         if !is_present || ack.beat_ms > now_ms {
             return;
@@ -120,14 +114,15 @@ impl Primary {
             && before.life != life
             && needed.contains(&Instance { node: node.clone(), life: before.life })
         {
-            // What a life said that the primary waits for is not forgotten for the sake of another one.
+            // The primary waits for a life: its messages are not forgotten for the sake of another life.
             return;
         }
         let same = before.filter(|before| before.life == life);
         let heard = Heard {
             life,
             offset: same.map_or(ack.offset, |same| same.offset.max(ack.offset)),
-            granted_until_ms: same.map_or(granted_until_ms, |same| same.granted_until_ms.max(granted_until_ms)),
+            granted_until_ms: same
+                .map_or(granted_until_ms, |same| same.granted_until_ms.max(granted_until_ms)),
             at_ms: now_ms,
         };
         self.heard.insert(node.clone(), heard);

@@ -1,4 +1,4 @@
-//! What a member has promised the primary of its term (rules 1 and 5).
+//! The promise of a member to the primary of its term (rules 1 and 5).
 
 use topology::{Instance, Params, Term};
 
@@ -7,13 +7,13 @@ use crate::messages::{Ack, Beat, LinkId, Offset};
 /// See the head of this file.
 #[derive(Default, Debug)]
 pub(crate) struct Replica {
-    link: Option<Link>,
+    link: Option<PrimaryLink>,
     /// Until then it takes over from no one. `u64::MAX` while an acknowledgement may be on its way out.
     promised_until_ms: u64,
 }
 
 #[derive(Debug)]
-struct Link {
+struct PrimaryLink {
     id: LinkId,
     /// When the last beat was sent that has come, by the primary's clock.
     beat_ms: Option<u64>,
@@ -22,7 +22,7 @@ struct Link {
 impl Replica {
     /// It receives the stream of the primary of its term, and its data are a beginning of that stream.
     pub(crate) fn link(&mut self, id: LinkId) {
-        self.link = Some(Link { id, beat_ms: None });
+        self.link = Some(PrimaryLink { id, beat_ms: None });
     }
 
     pub(crate) fn unlink(&mut self) {

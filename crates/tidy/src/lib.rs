@@ -89,6 +89,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("topology", 4),
     ("bench", 4),
     ("engine", 4),
+    ("group", 5),
     ("acl", 5),
     ("pubsub", 5),
     ("memcached", 5),

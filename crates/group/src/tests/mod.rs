@@ -1,11 +1,13 @@
 //! The rules under faults: groups of two and three nodes whose messages, clocks, disks and store do what they like; and
 //! deliberate mistakes, each of which must show.
 
+mod habits;
 mod rules;
 mod world;
 
-use crate::mutant::{Mutant, switch};
-use world::{Broken, Tally, World};
+use crate::mutant::{BrokenRule, switch};
+use habits::Tally;
+use world::{Broken, World};
 
 const STEPS: usize = 4_000;
 
@@ -55,11 +57,30 @@ fn it_goes_on_when_faults_end() {
 
 #[test]
 fn each_mistake_shows() {
-    use Mutant::*;
+    use BrokenRule::*;
     let all = [
-        NoMargin, ServeWithoutGrants, AckByOne, AckOldLink, ShrinkEarly, GrowLate, GrowUncaught, GrowCommitOnly,
-        UnknownIsFailed, LeaseOnly, KeepGranting, NonMember, CopyingElected, CopyNoGate, CopyGateOwnView, AloneNoSync,
-        EmptyLeads, RecoverAny, HandoverNoStop, ReadUnacked, DeadByNode, LifeIgnored,
+        NoMargin,
+        ServeWithoutGrants,
+        AckByOne,
+        AckOldLink,
+        ShrinkEarly,
+        GrowLate,
+        GrowUncaught,
+        GrowCommitOnly,
+        UnknownIsFailed,
+        LeaseOnly,
+        KeepGranting,
+        NonMember,
+        CopyingElected,
+        CopyNoGate,
+        CopyGateOwnView,
+        AloneNoSync,
+        EmptyLeads,
+        RecoverAny,
+        HandoverNoStop,
+        ReadUnacked,
+        DeadByNode,
+        LifeIgnored,
     ];
     let mut missed = Vec::new();
     for mistake in all {

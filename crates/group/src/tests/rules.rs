@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use topology::{
-    Document, Error, Found, Group, GroupId, Instance, Life, Params, Reading, Revision, Swap, Term, Unsettled,
+    Document, Error, Finding, GroupId, Instance, Life, Params, Reading, ReplicaGroup, Revision, Swap, Term,
+    Unsettled,
 };
 
-use crate::{Ack, Change, Data, LinkId, Member, Offset, Role, Trouble};
+use crate::{Ack, Data, GroupChange, LinkId, Member, Offset, Role, Trouble};
 
 fn instance(node: &str, life: u64) -> Instance {
     Instance { node: node.parse().expect("a name"), life: Life(life) }
@@ -18,9 +19,9 @@ fn id() -> GroupId {
 }
 
 /// A group of a, b and c with these members in sync, the first of which leads.
-fn group(term: u64, in_sync: &[(&str, u64)]) -> Group {
+fn group(term: u64, in_sync: &[(&str, u64)]) -> ReplicaGroup {
     let members = in_sync.iter().map(|(node, life)| instance(node, *life));
-    Group {
+    ReplicaGroup {
         term: Term(term),
         leader: instance(in_sync[0].0, in_sync[0].1),
         in_sync: members.map(|instance| (instance.node, instance.life)).collect(),
@@ -28,7 +29,7 @@ fn group(term: u64, in_sync: &[(&str, u64)]) -> Group {
     }
 }
 
-fn reading(revision: u64, group: Group) -> Reading {
+fn reading(revision: u64, group: ReplicaGroup) -> Reading {
     let document = Document {
         params: Params::default(),
         groups: BTreeMap::from([(id(), group)]),
@@ -36,7 +37,7 @@ fn reading(revision: u64, group: Group) -> Reading {
         place: BTreeMap::new(),
         moves: BTreeMap::new(),
     };
-    let found = Found::Document(Arc::new(document));
+    let found = Finding::Document(Arc::new(document));
     Reading { revision: Revision(revision), as_of: Revision(revision), found, dead: [].into() }
 }
 
@@ -102,14 +103,16 @@ fn a_member_that_says_nothing_is_left_out_and_is_waited_for_until_that_is_known(
     member.receive(&ack("b", 2, b, 8, 1_100), 1_200);
     assert!(member.next_change(&data(8), &[], 1_100).is_none());
     let proposal = member.next_change(&data(8), &[], 1_200).expect("c is silent");
-    assert_eq!(proposal.change, Change::Shrink(instance("c", 3)));
+    assert_eq!(proposal.change, GroupChange::Shrink(instance("c", 3)));
     assert_eq!(member.committed(&data(8)), Offset(5), "c may stay a member");
     let unknown = || Swap::Unknown(Unsettled::new(Revision(1), Error::Failed("no answer".to_owned())));
-    member.settled(unknown(), |revision| proposal.made(revision), &data(8), 1_300).expect("it is the same document");
+    member
+        .settled(unknown(), |revision| proposal.made(revision), &data(8), 1_300)
+        .expect("it is the same document");
     assert_eq!(member.committed(&data(8)), Offset(5));
     // Nothing else is begun: the old revision is written again, so that the change can no longer be made unseen.
     let settling = member.next_change(&data(8), &[], 1_400).expect("the outcome is unknown");
-    assert_eq!((settling.change.clone(), settling.on.revision), (Change::Settle, Revision(1)));
+    assert_eq!((settling.change.clone(), settling.on.revision), (GroupChange::Settle, Revision(1)));
     // It had been made: the next revision says so.
     member.learn(&proposal.made(Revision(2)), &data(8), 1_500).expect("a document");
     assert_eq!(member.committed(&data(8)), Offset(8));
@@ -138,7 +141,7 @@ fn writes_wait_for_a_replica_that_is_about_to_join_but_not_for_long() {
     // Later it does.
     say(&mut member, 30, 30, 6_000);
     let proposal = member.next_change(&data(30), &[], 6_000).expect("it has all");
-    assert_eq!(proposal.change, Change::Grow(instance("c", 3)));
+    assert_eq!(proposal.change, GroupChange::Grow(instance("c", 3)));
 }
 
 #[test]
@@ -156,7 +159,7 @@ fn a_member_keeps_its_promise_and_then_takes_over() {
     member.sent(2_000);
     assert!(member.next_change(&data(5), &[], 4_999).is_none());
     let proposal = member.next_change(&data(5), &[], 5_000).expect("the grant is over");
-    assert_eq!(proposal.change, Change::TakeOver(instance("a", 1)));
+    assert_eq!(proposal.change, GroupChange::TakeOver(instance("a", 1)));
     assert_eq!(proposal.durable_first, Some(Offset(5)), "it will be alone");
     assert!(member.acknowledge(&data(5)).is_none(), "from now on it grants nothing");
     // A proof of death ends the wait at once.
@@ -181,8 +184,10 @@ fn a_handover_that_does_not_succeed_in_time_is_given_up() {
     assert_eq!(member.serves_until_ms(), 3_400);
     assert!(member.hand_over(&instance("b", 2).node, 1_000, 1_000));
     let proposal = member.next_change(&data(5), &[], 1_001).expect("b has everything");
-    assert_eq!(proposal.change, Change::HandOver(instance("b", 2)));
-    member.settled(Swap::NotDone(Error::Failed("full".to_owned())), |_| unreachable!(), &data(5), 1_100).expect("known");
+    assert_eq!(proposal.change, GroupChange::HandOver(instance("b", 2)));
+    member
+        .settled(Swap::NotDone(Error::Failed("full".to_owned())), |_| unreachable!(), &data(5), 1_100)
+        .expect("known");
     member.next_change(&data(6), &[], 2_000);
     assert!(member.serves_until_ms() > 0, "it failed, and is over");
 }
@@ -195,10 +200,10 @@ fn a_document_that_cannot_be_followed_changes_nothing() {
     let known = Data { term: Term(4), ..data(5) };
     let trouble = Trouble::OlderTerm { found: Term(1), known: Term(4) };
     assert_eq!(member.learn(&older, &known, 10), Err(trouble));
-    let nothing = Reading { found: Found::Nothing, ..older.clone() };
+    let nothing = Reading { found: Finding::Nothing, ..older.clone() };
     assert_eq!(member.learn(&nothing, &data(5), 10), Err(Trouble::NoDocument));
     let mut other = reading(2, group(1, &[("a", 1)]));
-    if let Found::Document(document) = &mut other.found {
+    if let Finding::Document(document) = &mut other.found {
         let document = Arc::make_mut(document);
         let group = document.groups.remove(&id()).expect("it is there");
         document.groups.insert("other".parse().expect("a name"), group);

@@ -15,171 +15,21 @@ use std::sync::Arc;
 
 use proactor::Entropy;
 use topology::{
-    Document, Error, Found, Group, GroupId, Instance, Life, NodeId, Params, Reading, Revision, Safety, Swap,
-    Term, Unsettled,
+    Document, Error, Finding, GroupId, Instance, Life, NodeId, Params, Reading, ReplicaGroup, Revision,
+    Safety, Swap, Term, Unsettled,
 };
 
-use crate::mutant::{self, Mutant};
-use crate::{Ack, Beat, Change, Data, LinkId, Member, Offset, Proposal, Role, Standing};
+use super::habits::{Act, Fault, Habits, Tally};
+use crate::mutant::{self, BrokenRule};
+use crate::{Ack, Beat, Data, GroupChange, LinkId, Member, Offset, Proposal, Role, Standing};
 
 /// A write: the term in which it was made, and its number.
 type Write = (Term, u64);
 
 pub(super) const GRANT_MS: u64 = 3_000;
 
-/// What went wrong.
+/// A broken promise.
 pub(super) type Broken = String;
-
-/// What a node may do next.
-#[derive(Clone, Copy)]
-enum Act {
-    Learn,
-    Propose,
-    Sync,
-    HandOver,
-    Beat,
-    Write,
-    RunRead,
-    AnswerWrites,
-    AnswerRead,
-    Connect,
-    Disconnect,
-    Fetch,
-    Acknowledge,
-}
-
-#[derive(Clone, Copy)]
-enum Fault {
-    /// It stands still.
-    Pause,
-    /// It cannot reach the store.
-    Deaf,
-    /// It cannot reach anyone.
-    Cut,
-    /// The process ends and starts again; the machine may have lost power.
-    Crash,
-    /// The same with an empty folder.
-    Wipe,
-}
-
-/// Kinds of events, each with its weight.
-struct Mix<T>(Vec<(T, u64)>);
-
-impl<T: Copy> Mix<T> {
-    /// Weights that differ from world to world around these: some things hardly ever happen, others most of the time.
-    /// (Swarm testing: Groce and others, 2012.)
-    fn any(usual: &[(T, u64)], entropy: &mut Entropy) -> Mix<T> {
-        Mix(usual.iter().map(|(kind, weight)| (*kind, weight * [1, 2, 2, 2, 6][entropy.below(5) as usize])).collect())
-    }
-
-    fn choose(&self, entropy: &mut Entropy) -> T {
-        let mut left = entropy.below(self.0.iter().map(|(_, weight)| weight).sum());
-        for (kind, weight) in &self.0 {
-            if left < *weight {
-                return *kind;
-            }
-            left -= weight;
-        }
-        unreachable!("the weights have this sum")
-    }
-}
-
-/// How often nodes usually do what.
-const ACTS: [(Act, u64); 13] = [
-    (Act::Learn, 20),
-    (Act::Propose, 20),
-    (Act::Sync, 10),
-    (Act::HandOver, 2),
-    (Act::Beat, 30),
-    (Act::Write, 15),
-    (Act::RunRead, 10),
-    (Act::AnswerWrites, 20),
-    (Act::AnswerRead, 20),
-    (Act::Connect, 20),
-    (Act::Disconnect, 2),
-    (Act::Fetch, 30),
-    (Act::Acknowledge, 30),
-];
-const FAULTS: [(Fault, u64); 5] =
-    [(Fault::Pause, 2), (Fault::Deaf, 2), (Fault::Cut, 3), (Fault::Crash, 3), (Fault::Wipe, 1)];
-
-/// What happens how often in a world.
-struct Habits {
-    acts: Mix<Act>,
-    faults: Mix<Fault>,
-    one_fault_in: u64,
-}
-
-impl Habits {
-    fn any(entropy: &mut Entropy) -> Habits {
-        // Each needs a rare coincidence, which is looked for.
-        let (hand_over, sync) = match mutant::on() {
-            Some(Mutant::HandoverNoStop) => (40, 10),
-            Some(Mutant::AloneNoSync) => (2, 0),
-            _ => (2, 10),
-        };
-        let tilted = |(act, weight): &(Act, u64)| match act {
-            Act::HandOver => (*act, hand_over),
-            Act::Sync => (*act, sync),
-            _ => (*act, *weight),
-        };
-        let acts: Vec<(Act, u64)> = ACTS.iter().map(tilted).collect();
-        Habits {
-            acts: Mix::any(&acts, entropy),
-            faults: Mix::any(&FAULTS, entropy),
-            one_fault_in: [4, 12, 12, 30][entropy.below(4) as usize],
-        }
-    }
-}
-
-/// What happened, to see that a run is not empty.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Tally {
-    pub(super) faults: u64,
-    pub(super) writes_answered: u64,
-    pub(super) reads_answered: u64,
-    pub(super) takeovers: u64,
-    pub(super) handovers: u64,
-    pub(super) shrinks: u64,
-    pub(super) growths: u64,
-    pub(super) recoveries: u64,
-    pub(super) copies: u64,
-    pub(super) settled: u64,
-    pub(super) lost_by_crashes: u64,
-}
-
-impl Tally {
-    pub(super) fn add(&mut self, other: &Tally) {
-        for (total, more) in self.counts().into_iter().zip(other.clone().counts()) {
-            *total += *more;
-        }
-    }
-
-    pub(super) fn assert_everything_happened(self) {
-        assert!(self.clone().counts().into_iter().all(|count| *count > 0), "something never happened: {self:?}");
-        assert!(self.faults >= 5_000, "{}", self.faults);
-    }
-
-    fn counts(&mut self) -> [&mut u64; 11] {
-        let Tally {
-            faults,
-            writes_answered,
-            reads_answered,
-            takeovers,
-            handovers,
-            shrinks,
-            growths,
-            recoveries,
-            copies,
-            settled,
-            lost_by_crashes,
-        } = self;
-        [
-            faults, writes_answered, reads_answered, takeovers, handovers, shrinks, growths, recoveries, copies, settled,
-            lost_by_crashes,
-        ]
-    }
-}
 
 struct Read {
     /// The writes that it saw.
@@ -209,6 +59,24 @@ struct Node {
 }
 
 impl Node {
+    /// A node at the beginning: the members have one write, and the others nothing.
+    fn new(me: Instance, is_in_sync: bool, ack: Safety, rate: u64) -> Node {
+        Node {
+            id: me.node.clone(),
+            member: Member::new(me, group_id()),
+            log: if is_in_sync { vec![(Term(0), 0)] } else { Vec::new() },
+            durable: usize::from(is_in_sync && ack == Safety::Durable),
+            is_whole: true,
+            term: Term(1),
+            rate,
+            paused_until_ms: 0,
+            deaf_until_ms: 0,
+            cut_until_ms: 0,
+            source: None,
+            read: None,
+        }
+    }
+
     fn data(&self) -> Data {
         Data {
             written: Offset(self.log.len() as u64),
@@ -233,7 +101,7 @@ impl Flight {
         self.proposal.on.revision
     }
 
-    fn group(&self) -> &Group {
+    fn group(&self) -> &ReplicaGroup {
         &self.proposal.document.groups[&group_id()]
     }
 }
@@ -255,7 +123,7 @@ pub(super) struct World {
     dying: Vec<Life>,
     messages: Vec<Message>,
     habits: Habits,
-    /// What clients know: the longest history that a reply acknowledged or showed.
+    /// The knowledge of clients: the longest history that a reply acknowledged or showed.
     truth: Vec<Write>,
     writes: u64,
     lives: u64,
@@ -275,17 +143,18 @@ impl World {
     pub(super) fn new(seed: u64) -> World {
         let mut entropy = Entropy::from_seed(seed);
         let count = match mutant::on() {
-            Some(Mutant::NoMargin | Mutant::AloneNoSync) => 2,
+            Some(BrokenRule::NoMargin | BrokenRule::AloneNoSync) => 2,
             _ => 2 + usize::from(!entropy.one_in(3)),
         };
-        let ids: Vec<NodeId> = ["a", "b", "c"][..count].iter().map(|id| id.parse().expect("a name")).collect();
+        let ids: Vec<NodeId> =
+            ["a", "b", "c"][..count].iter().map(|id| id.parse().expect("a name")).collect();
         let ack = if entropy.one_in(2) { Safety::Applied } else { Safety::Durable };
         let alone = if entropy.one_in(4) { Safety::Applied } else { Safety::Durable };
         let min_in_sync = if entropy.one_in(2) { Some(1) } else { None };
         let in_sync_count = 1 + entropy.below(count as u64) as usize;
         let instance = |index: usize| (ids[index].clone(), Life(index as u64 + 1));
         let (leader, life) = instance(0);
-        let group = Group {
+        let group = ReplicaGroup {
             term: Term(1),
             leader: Instance { node: leader, life },
             in_sync: (0..in_sync_count).map(instance).collect(),
@@ -300,24 +169,11 @@ impl World {
         };
         let nodes = (0..count).map(|index| {
             let me = Instance { node: ids[index].clone(), life: Life(index as u64 + 1) };
-            let is_in_sync = index < in_sync_count;
-            Node {
-                id: ids[index].clone(),
-                member: Member::new(me, group_id()),
-                log: if is_in_sync { vec![(Term(0), 0)] } else { Vec::new() },
-                durable: usize::from(is_in_sync && ack == Safety::Durable),
-                is_whole: true,
-                term: Term(1),
-                rate: match mutant::on() {
-                    Some(Mutant::NoMargin) => [920, 1_080][index.min(1)],
-                    _ => 920 + entropy.below(160),
-                },
-                paused_until_ms: 0,
-                deaf_until_ms: 0,
-                cut_until_ms: 0,
-                source: None,
-                read: None,
-            }
+            let rate = match mutant::on() {
+                Some(BrokenRule::NoMargin) => [920, 1_080][index.min(1)],
+                _ => 920 + entropy.below(160),
+            };
+            Node::new(me, index < in_sync_count, ack, rate)
         });
         let nodes: Vec<Node> = nodes.collect();
         let habits = Habits::any(&mut entropy);
@@ -349,12 +205,12 @@ impl World {
         Reading {
             revision: Revision(revision as u64),
             as_of: Revision(self.documents.len() as u64),
-            found: Found::Document(Arc::clone(&self.documents[revision - 1])),
+            found: Finding::Document(Arc::clone(&self.documents[revision - 1])),
             dead: self.dead.clone(),
         }
     }
 
-    fn group(&self) -> &Group {
+    fn group(&self) -> &ReplicaGroup {
         &self.documents.last().expect("there is one").groups[&group_id()]
     }
 
@@ -376,7 +232,7 @@ impl World {
         self.now_ms < self.nodes[index].cut_until_ms
     }
 
-    /// One act of somebody.
+    /// One act of a node, the network or the store.
     pub(super) fn step(&mut self) -> Result<(), Broken> {
         self.now_ms += match self.entropy.below(400) {
             0 => self.entropy.below(2 * GRANT_MS),
@@ -398,7 +254,7 @@ impl World {
 
     /// From now on nothing fails, and everything happens as often as usual.
     pub(super) fn heal(&mut self) {
-        self.habits = Habits { acts: Mix(ACTS.to_vec()), faults: Mix(FAULTS.to_vec()), one_fault_in: u64::MAX };
+        self.habits = Habits::healthy();
         for node in &mut self.nodes {
             (node.paused_until_ms, node.deaf_until_ms, node.cut_until_ms) = (0, 0, 0);
         }
@@ -411,7 +267,12 @@ impl World {
         let mut members = self.nodes.iter().filter(|node| group.in_sync.contains_key(&node.id));
         let are_dead = members.clone().all(|node| !group.has_in_sync(&node.member.me));
         let is_applied = self.documents[0].params.ack == Safety::Applied;
-        are_dead && if is_applied { members.any(|node| !node.is_whole) } else { members.all(|node| !node.is_whole) }
+        are_dead
+            && if is_applied {
+                members.any(|node| !node.is_whole)
+            } else {
+                members.all(|node| !node.is_whole)
+            }
     }
 
     /// The number of writes that clients know of.
@@ -441,7 +302,12 @@ impl World {
         let present = Revision(self.documents.len() as u64);
         let swap = if flight.on() == present {
             self.documents.push(Arc::new(flight.proposal.document.clone()));
-            self.note(format!("revision {}: {:?} by {}", present.0 + 1, flight.proposal.change, flight.author));
+            self.note(format!(
+                "revision {}: {:?} by {}",
+                present.0 + 1,
+                flight.proposal.change,
+                flight.author
+            ));
             Swap::Done(Revision(present.0 + 1))
         } else {
             Swap::Lost(self.reading(self.documents.len()))
@@ -476,7 +342,7 @@ impl World {
         self.follow_up(index, before);
     }
 
-    /// What a node does when its role may have changed.
+    /// Follows a change of a node's role, if it was one.
     fn follow_up(&mut self, index: usize, before: Option<Term>) {
         let node = &mut self.nodes[index];
         let term = node.member.view.as_ref().map(|view| view.group.term);
@@ -554,12 +420,12 @@ impl World {
             node.durable = node.durable.max(offset.0 as usize);
         }
         match proposal.change {
-            Change::Shrink(_) => self.tally.shrinks += 1,
-            Change::Grow(_) => self.tally.growths += 1,
-            Change::TakeOver(_) => self.tally.takeovers += 1,
-            Change::HandOver(_) => self.tally.handovers += 1,
-            Change::Recover => self.tally.recoveries += 1,
-            Change::Settle => self.tally.settled += 1,
+            GroupChange::Shrink(_) => self.tally.shrinks += 1,
+            GroupChange::Grow(_) => self.tally.growths += 1,
+            GroupChange::TakeOver(_) => self.tally.takeovers += 1,
+            GroupChange::HandOver(_) => self.tally.handovers += 1,
+            GroupChange::Recover => self.tally.recoveries += 1,
+            GroupChange::Settle => self.tally.settled += 1,
         }
         let life = node.member.me.life;
         self.note(format!("{index} asks for {:?} on {}", proposal.change, proposal.on.revision));
@@ -586,7 +452,8 @@ impl World {
 
     fn write(&mut self, index: usize) {
         let node = &mut self.nodes[index];
-        let is_leaving = node.member.primary.successor.is_some() && !mutant::is_on(Mutant::HandoverNoStop);
+        let is_leaving =
+            node.member.primary.successor.is_some() && !mutant::is_on(BrokenRule::HandoverNoStop);
         let Role::Primary(term) = node.member.role() else { return };
         if node.is_whole && node.member.may_write() && !is_leaving {
             self.writes += 1;
@@ -613,7 +480,7 @@ impl World {
         let data = node.data();
         let committed = node.member.committed(&data).0 as usize;
         let Some(read) = node.read.as_ref().filter(|read| read.seen <= node.log.len()) else { return Ok(()) };
-        let is_acknowledged = read.seen <= committed || mutant::is_on(Mutant::ReadUnacked);
+        let is_acknowledged = read.seen <= committed || mutant::is_on(BrokenRule::ReadUnacked);
         if !serves || !is_acknowledged {
             return Ok(());
         }
@@ -621,7 +488,12 @@ impl World {
         node.read = None;
         self.tally.reads_answered += 1;
         if common(&self.truth[..must], &told) < must {
-            return Err(format!("stale read at {}: {} lacks some of {}", self.nodes[index].id, brief(&told), brief(&self.truth[..must])));
+            return Err(format!(
+                "stale read at {}: {} lacks some of {}",
+                self.nodes[index].id,
+                brief(&told),
+                brief(&self.truth[..must])
+            ));
         }
         self.release(index, told)
     }
@@ -712,7 +584,11 @@ impl World {
         let Some((source, _)) = self.nodes[index].source else { return };
         let has = self.nodes[index].log.len();
         let node = &self.nodes[index];
-        if self.primary_of(index) == Some(source) && !self.is_cut(source) && node.member.follows() && !node.member.takes_over() {
+        if self.primary_of(index) == Some(source)
+            && !self.is_cut(source)
+            && node.member.follows()
+            && !node.member.takes_over()
+        {
             let next = self.nodes[source].log.get(has..).unwrap_or_default();
             let next = next[..next.len().min(2)].to_vec();
             self.nodes[index].log.extend(next);
@@ -752,7 +628,7 @@ impl World {
         let kept = if is_wiped { 0 } else { durable + self.below(written - durable + 1) };
         let old = self.nodes[index].member.me.clone();
         self.lives += 1;
-        let life = if mutant::is_on(Mutant::LifeIgnored) { old.life } else { Life(self.lives + 100) };
+        let life = if mutant::is_on(BrokenRule::LifeIgnored) { old.life } else { Life(self.lives + 100) };
         if life != old.life {
             self.dying.push(old.life);
         }
@@ -766,11 +642,12 @@ impl World {
         (node.source, node.read) = (None, None);
         node.member = Member::new(Instance { node: old.node, life }, group_id());
         node.paused_until_ms = 0;
-        self.messages.retain(|message| !matches!(message, Message::Beat(to, _) | Message::Ack(to, _) if *to == index));
+        self.messages
+            .retain(|message| !matches!(message, Message::Beat(to, _) | Message::Ack(to, _) if *to == index));
         let kept = self.still_held();
         self.tally.lost_by_crashes += (self.truth.len() - kept) as u64;
         self.truth.truncate(kept);
-        if mutant::is_on(Mutant::DeadByNode) {
+        if mutant::is_on(BrokenRule::DeadByNode) {
             self.dead.insert(life);
         }
         let reading = self.reading(self.documents.len());
@@ -783,7 +660,7 @@ impl World {
         let on_way = self.flights.iter().filter(|flight| flight.on().0 == self.documents.len() as u64);
         let groups = on_way.map(Flight::group);
         let outcomes = groups.filter(|group| group.in_sync.len() > 1).chain([self.group()]);
-        let held = |group: &Group| {
+        let held = |group: &ReplicaGroup| {
             let members = self.nodes.iter().filter(|node| group.in_sync.contains_key(&node.id));
             members.map(|node| common(&self.truth, &node.log)).max().unwrap_or(0)
         };
@@ -801,7 +678,12 @@ impl World {
                 return Err(format!("{} leads without its data", node.id));
             }
             if term == present && common(&self.truth, &node.log) < self.truth.len() {
-                return Err(format!("{} leads term {term} and lacks some of {}: {}", node.id, brief(&self.truth), brief(&node.log)));
+                return Err(format!(
+                    "{} leads term {term} and lacks some of {}: {}",
+                    node.id,
+                    brief(&self.truth),
+                    brief(&node.log)
+                ));
             }
             if self.serves(index) && !self.is_paused(index) {
                 serving.push(&node.id);
@@ -816,10 +698,18 @@ impl World {
             let is_alive = node.member.me.life == *life;
             // With ack = durable, a dead member's folder has everything, too: any of them may recover the group.
             if is_durable && node.is_whole && common(&self.truth, &node.log) < self.truth.len() {
-                return Err(format!("{id} could recover the group and lacks some of {}: {}", brief(&self.truth), brief(&node.log)));
+                return Err(format!(
+                    "{id} could recover the group and lacks some of {}: {}",
+                    brief(&self.truth),
+                    brief(&node.log)
+                ));
             }
             if is_alive && (!node.is_whole || common(&self.truth, &node.log) < self.truth.len()) {
-                return Err(format!("{id} is in sync and lacks some of {}: {}", brief(&self.truth), brief(&node.log)));
+                return Err(format!(
+                    "{id} is in sync and lacks some of {}: {}",
+                    brief(&self.truth),
+                    brief(&node.log)
+                ));
             }
         }
         Ok(())
@@ -837,6 +727,7 @@ fn standing(node: &Node) -> Standing {
 
 /// The end of a history.
 fn brief(log: &[Write]) -> String {
-    let end: Vec<String> = log.iter().rev().take(4).rev().map(|(term, number)| format!("{term}:{number}")).collect();
+    let end: Vec<String> =
+        log.iter().rev().take(4).rev().map(|(term, number)| format!("{term}:{number}")).collect();
     format!("{} writes, last {}", log.len(), end.join(" "))
 }

@@ -24,7 +24,8 @@
 //! Invariants: no I/O except on that disk, and no clock; a call of a client without restrictions takes no lock
 //! ([`Access::needs_check`]).
 //!
-//! Not here: clients, what a change of users means for them, and settings (`server`).
+//! Not here: AUTH and HELLO (`clients/commands/authentication.rs`), what a change of users means for clients, and settings
+//! (`server`).
 
 #![forbid(unsafe_code)]
 

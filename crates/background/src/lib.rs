@@ -19,7 +19,6 @@ pub mod garbage;
 pub mod hashes;
 pub mod lists;
 pub mod snapshot;
-pub mod timers;
 
 /// How upkeep enters shards: by trying, and holding no other.
 pub trait Visits {

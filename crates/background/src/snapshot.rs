@@ -195,7 +195,7 @@ mod tests {
     fn what_would_change_a_key_waits_while_there_is_no_room_for_it() {
         let mut local = Local::new(commands::FAMILIES);
         local.line("SET a 1");
-        let journal = Progress::new(1, 0, journal::Policy::No, Box::new(|_| {}));
+        let journal = Progress::new(1, Default::default(), journal::Policy::No, Box::new(|_| {}));
         let share = Share::new(Clock::real(), 10, Arc::new(journal));
         local.with_store(Client::internal(0, Proto::Resp2), |store| {
             let tx = &mut *store.tx;

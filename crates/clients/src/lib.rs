@@ -7,7 +7,8 @@
 //! | `listeners.rs`, `dealing.rs` | listen, and assign connections to threads |
 //! | `registry.rs`, `descriptors.rs` | their ids, names and number |
 //! | `connections.rs` | those of one thread |
-//! | `tls_keeper.rs` | TLS |
+//! | `timeouts.rs` | when blocked clients time out |
+//! | `tls_settings.rs` | what the settings say about TLS |
 //! | `workload.rs`, `balance.rs`, `moves.rs`, `giving_way.rs` | balance connections over threads |
 //! | `watchlist.rs`, `sizes.rs` | limits on what clients use |
 //! | `commands/` | CLIENT, AUTH and HELLO |
@@ -39,7 +40,8 @@ mod refusal;
 mod registry;
 pub mod session;
 mod sizes;
-mod tls_keeper;
+mod timeouts;
+mod tls_settings;
 mod watchlist;
 mod workload;
 
@@ -60,7 +62,8 @@ pub use moves::{FORMER_NAMES_MAX, Mover, Moves, Whereabouts, may_go};
 pub use refusal::refusal;
 pub use registry::Registry;
 pub use sizes::Sizes;
-pub use tls_keeper::{Admission, Former, TlsKeeper, greet};
+pub use timeouts::{Alarm, Timeouts};
+pub use tls_settings::{greet, wanted_tls};
 pub use watchlist::{Verdict, Watchlist};
 pub use workload::Workload;
 

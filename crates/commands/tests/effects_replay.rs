@@ -200,7 +200,7 @@ fn shards_of(local: &mut Local) -> Vec<(Contents, u64)> {
             for (index, id) in store.entered().into_iter().enumerate() {
                 let shard = store.tx.hold.shard(id);
                 if shards.len() <= index {
-                    shards.push((BTreeMap::new(), shard.last_slice));
+                    shards.push((BTreeMap::new(), shard.last_slice.get()));
                 }
                 for record in shard.dbs[db as usize].iter() {
                     let is_due = record.value().first_field_expiry().is_some_and(|at| at < store.now());

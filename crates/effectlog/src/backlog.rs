@@ -13,25 +13,26 @@
 //! Not here: sockets, and the journal's segments, which reach further back.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::dialect::{self, Dialect, RedisVersion};
 use crate::line::CacheLine;
+use crate::places::{AtomicStreamPosition, Lsn, StreamPosition};
 use crate::slice::SharedSlice;
 
 /// See the head of this file.
 pub struct Backlog {
     kept: Mutex<Kept>,
     /// The position at the end of the stream.
-    end: CacheLine<AtomicU64>,
+    end: CacheLine<AtomicStreamPosition>,
     /// For each thread, whether the next slice must wake it.
     sleepers: Box<[CacheLine<AtomicBool>]>,
     wake: Box<dyn Fn(usize) + Send + Sync>,
 }
 
 /// Greater than every position.
-const CLOSED: u64 = u64::MAX;
+const CLOSED: StreamPosition = StreamPosition::MAX;
 
 /// The part of the stream that is in memory.
 #[derive(Default)]
@@ -39,15 +40,15 @@ struct Kept {
     /// Slices without gaps. Empty slices are left out.
     slices: VecDeque<Entry>,
     /// The position of the first slice, or of the next one if there is none; [`CLOSED`] if the backlog is closed.
-    first: u64,
+    first: StreamPosition,
     /// The number of the last slice, even if it is no longer kept.
-    last: u64,
+    last: Lsn,
     /// How many bytes are kept for future replicas.
     bytes_min: u64,
     /// How many bytes are kept for readers that lag.
     bytes_max: u64,
     /// The positions of the readers. A reader is gone when this list has the last reference to its position.
-    places: Vec<Arc<AtomicU64>>,
+    places: Vec<Arc<AtomicStreamPosition>>,
 }
 
 /// A slice and its dialect.
@@ -71,12 +72,12 @@ pub enum Found<'r> {
 /// While this exists, slices that were added after it was made are kept, up to the limit. For a caller that will start
 /// to read from there.
 #[derive(Clone, Debug)]
-pub struct Held(#[expect(dead_code, reason = "that it is there counts")] Arc<AtomicU64>);
+pub struct Held(#[expect(dead_code, reason = "that it is there counts")] Arc<AtomicStreamPosition>);
 
 /// Reads the stream. Bytes that it has not read are kept, up to the limit.
 pub struct Reader {
     backlog: Arc<Backlog>,
-    place: Arc<AtomicU64>,
+    place: Arc<AtomicStreamPosition>,
     /// The release of Redis that the bytes are for; `None`: Darter, which knows all commands.
     version: Option<RedisVersion>,
     /// The slice at its position, once it was found; and the translation of its payload, if the reader needs one.
@@ -107,7 +108,7 @@ impl Backlog {
 
     /// Drops all slices. The stream continues, or starts again, at `position` after slice `last`. Bytes that
     /// a [hold](Self::hold) keeps are kept from there on.
-    pub fn begin(&self, position: u64, last: u64) {
+    pub fn begin(&self, position: StreamPosition, last: Lsn) {
         let mut kept = self.lock();
         kept.slices.clear();
         for place in &kept.places {
@@ -147,13 +148,13 @@ impl Backlog {
     }
 
     /// The position at the end of the stream.
-    pub fn end(&self) -> u64 {
+    pub fn end(&self) -> StreamPosition {
         self.end.0.load(Ordering::Acquire)
     }
 
     /// The end of slice `number`. If that slice is no longer kept, a later position, at most the beginning of a later
     /// slice. `None`: the slice has not been added yet.
-    pub fn end_of(&self, number: u64) -> Option<u64> {
+    pub fn end_of(&self, number: Lsn) -> Option<StreamPosition> {
         let kept = self.lock();
         if number > kept.last {
             return None;
@@ -164,7 +165,7 @@ impl Backlog {
     }
 
     /// The end of slice `number`; `None` if the slice is no longer kept or has not been added yet.
-    pub fn known_end_of(&self, number: u64) -> Option<u64> {
+    pub fn known_end_of(&self, number: Lsn) -> Option<StreamPosition> {
         let kept = self.lock();
         let behind = kept.slices.partition_point(|entry| entry.slice.number <= number);
         let last = behind.checked_sub(1).filter(|_| number <= kept.last)?;
@@ -172,39 +173,39 @@ impl Backlog {
     }
 
     /// The number of the last slice.
-    pub fn last(&self) -> u64 {
+    pub fn last(&self) -> Lsn {
         self.lock().last
     }
 
-    /// The number of the last slice that ends at or before `position`; 0 if it is no longer known.
-    pub fn last_before(&self, position: u64) -> u64 {
+    /// The number of the last slice that ends at or before `position`; [`Lsn::NONE`] if it is no longer known.
+    pub fn last_before(&self, position: StreamPosition) -> Lsn {
         let kept = self.lock();
         if position < kept.first {
-            return 0;
+            return Lsn::NONE;
         }
         let behind = kept.slices.partition_point(|entry| entry.slice.end() <= position);
-        kept.slices.get(behind).map_or(kept.last, |entry| entry.slice.number - 1)
+        kept.slices.get(behind).map_or(kept.last, |entry| entry.slice.number.before())
     }
 
     /// The position of the first byte that is kept. If there is none, the end of the stream.
-    pub fn first(&self) -> u64 {
+    pub fn first(&self) -> StreamPosition {
         self.lock().first.min(self.end())
     }
 
     /// How much of the stream is kept.
     pub fn bytes(&self) -> u64 {
-        self.end().saturating_sub(self.first())
+        self.end().since(self.first())
     }
 
     /// Whether the stream from `position` to its end is kept.
-    pub fn has(&self, position: u64) -> bool {
+    pub fn has(&self, position: StreamPosition) -> bool {
         let first = self.lock().first;
         (first..=self.end()).contains(&position)
     }
 
     /// Call this before thread number `thread` sleeps, having read up to `position`: the next slice will wake
     /// it. False: there already is more to read.
-    pub fn awaits(&self, thread: usize, position: u64) -> bool {
+    pub fn awaits(&self, thread: usize, position: StreamPosition) -> bool {
         self.sleepers[thread].0.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.end() <= position
@@ -212,28 +213,32 @@ impl Backlog {
 
     /// Whether the stream has come to `position`, at which a reader will start. It has not until the slice
     /// before it is added, or the backlog begins there.
-    pub fn has_reached(&self, position: u64) -> bool {
+    pub fn has_reached(&self, position: StreamPosition) -> bool {
         self.lock().first != CLOSED && position <= self.end()
     }
 
     /// A reader that starts at `position`; `None` if that position is not kept.
-    pub fn read_from(self: &Arc<Self>, position: u64, version: Option<RedisVersion>) -> Option<Reader> {
-        self.read_from_coming(position, 0, version)
+    pub fn read_from(
+        self: &Arc<Self>,
+        position: StreamPosition,
+        version: Option<RedisVersion>,
+    ) -> Option<Reader> {
+        self.read_from_coming(position, StreamPosition::START, version)
     }
 
     /// Like [`read_from`](Self::read_from), but `position` may be up to `coming`, which the stream will certainly
     /// reach: changes arrive here a little after they are committed.
     pub fn read_from_coming(
         self: &Arc<Self>,
-        position: u64,
-        coming: u64,
+        position: StreamPosition,
+        coming: StreamPosition,
         version: Option<RedisVersion>,
     ) -> Option<Reader> {
         let mut kept = self.lock();
         if !(kept.first..=self.end().max(coming)).contains(&position) {
             return None;
         }
-        let place = Arc::new(AtomicU64::new(position));
+        let place = Arc::new(AtomicStreamPosition::new(position));
         kept.places.push(Arc::clone(&place));
         drop(kept);
         Some(Reader { backlog: Arc::clone(self), place, version, entry: None, translated: None, left_out: 0 })
@@ -241,7 +246,7 @@ impl Backlog {
 
     /// Keeps slices that are added from now on.
     pub fn hold(&self) -> Held {
-        let place = Arc::new(AtomicU64::new(self.end()));
+        let place = Arc::new(AtomicStreamPosition::new(self.end()));
         self.lock().places.push(Arc::clone(&place));
         Held(place)
     }
@@ -262,17 +267,17 @@ impl Backlog {
 
 impl Kept {
     /// Drops slices beyond the limits. `end`: the end of the stream.
-    fn trim(&mut self, end: u64) {
+    fn trim(&mut self, end: StreamPosition) {
         self.places.retain(|place| Arc::strong_count(place) > 1);
         let read = self.places.iter().map(|place| place.load(Ordering::Relaxed)).min().unwrap_or(end);
-        let first = read.min(end.saturating_sub(self.bytes_min)).max(end.saturating_sub(self.bytes_max));
+        let first = read.min(end.minus(self.bytes_min)).max(end.minus(self.bytes_max));
         while let Some(entry) = self.slices.pop_front_if(|entry| entry.slice.end() <= first) {
             self.first = entry.slice.end();
         }
     }
 
     /// The slice that contains `position`.
-    fn find(&self, position: u64) -> Option<&Entry> {
+    fn find(&self, position: StreamPosition) -> Option<&Entry> {
         let index = self.slices.partition_point(|entry| entry.slice.end() <= position);
         self.slices.get(index).filter(|entry| entry.slice.position <= position)
     }
@@ -280,7 +285,7 @@ impl Kept {
 
 impl Reader {
     /// The reader's position in the stream.
-    pub fn position(&self) -> u64 {
+    pub fn position(&self) -> StreamPosition {
         self.place.load(Ordering::Relaxed)
     }
 
@@ -307,7 +312,7 @@ impl Reader {
         }
         let slice = &self.entry.as_ref().expect("it was found").slice;
         let bytes = self.translated.as_ref().unwrap_or(&slice.payload);
-        let rest = &bytes[(position - slice.position) as usize..];
+        let rest = &bytes[position.since(slice.position) as usize..];
         Found::Bytes(&rest[..rest.len().min(bytes_max)])
     }
 
@@ -318,7 +323,7 @@ impl Reader {
 
     /// Moves the reader forward by `bytes` of the bytes that it got.
     pub fn advance(&self, bytes: usize) {
-        self.place.store(self.position() + bytes as u64, Ordering::Relaxed);
+        self.place.store(self.position().plus(bytes), Ordering::Relaxed);
     }
 }
 
@@ -328,6 +333,10 @@ mod tests {
     use crate::slice::Slice;
     use heap::Exempt;
     use std::sync::atomic::AtomicUsize;
+
+    fn at(position: u64) -> StreamPosition {
+        StreamPosition::new(position)
+    }
 
     fn shared(slice: Slice) -> SharedSlice {
         SharedSlice::new(slice, Exempt::Stream)
@@ -341,7 +350,7 @@ mod tests {
         });
         let backlog = Backlog::new(2, wake);
         backlog.set_limits(bytes_min, bytes_max);
-        backlog.begin(1000, 0);
+        backlog.begin(at(1000), Lsn::NONE);
         (Arc::new(backlog), woken)
     }
 
@@ -368,57 +377,71 @@ mod tests {
     #[test]
     fn readers_go_through_the_stream_at_their_own_pace() {
         let (backlog, _) = backlog(10, 1000);
-        let mut slow = backlog.read_from(1000, None).expect("it begins there");
+        let mut slow = backlog.read_from(at(1000), None).expect("it begins there");
         push(&backlog, "0123456789");
         push(&backlog, "");
-        let mut late = backlog.read_from(1005, None).expect("it is kept");
+        let mut late = backlog.read_from(at(1005), None).expect("it is kept");
         push(&backlog, "abcdefghijklm");
         assert_eq!(read(&mut late, 4), b"56789abcdefghijklm");
         assert!(matches!(late.next(4), Found::Nothing));
-        assert_eq!((backlog.first(), backlog.end()), (1000, 1023), "all is kept for the slow one");
+        assert_eq!(
+            (backlog.first().get(), backlog.end().get()),
+            (1000, 1023),
+            "all is kept for the slow one"
+        );
         assert_eq!(read(&mut slow, 100), b"0123456789abcdefghijklm");
         push(&backlog, "x");
-        assert_eq!((backlog.first(), slow.position()), (1010, 1023), "ten bytes and the slice they are in");
+        assert_eq!(
+            (backlog.first().get(), slow.position().get()),
+            (1010, 1023),
+            "ten bytes and the slice they are in"
+        );
 
-        assert!(backlog.has(1010) && !backlog.has(1009) && backlog.has(1024) && !backlog.has(1025));
-        assert!(backlog.read_from(1009, None).is_none());
+        assert!(
+            backlog.has(at(1010))
+                && !backlog.has(at(1009))
+                && backlog.has(at(1024))
+                && !backlog.has(at(1025))
+        );
+        assert!(backlog.read_from(at(1009), None).is_none());
         backlog.close();
-        assert!(!backlog.has(1024) && backlog.end() == 1024, "what comes behind that is not here");
+        assert!(!backlog.has(at(1024)) && backlog.end() == at(1024), "what comes behind that is not here");
     }
 
     #[test]
     fn a_reader_too_far_behind_loses_its_place_and_one_that_is_gone_holds_nothing() {
         let (backlog, _) = backlog(5, 20);
-        let mut slow = backlog.read_from(1000, None).expect("it begins there");
+        let mut slow = backlog.read_from(at(1000), None).expect("it begins there");
         (0..4).for_each(|_| push(&backlog, "0123456789"));
-        assert_eq!(backlog.first(), 1020);
+        assert_eq!(backlog.first(), at(1020));
         assert!(matches!(slow.next(100), Found::Gone));
         drop(slow);
-        let inside = backlog.read_from(1020, None).expect("it is kept");
+        let inside = backlog.read_from(at(1020), None).expect("it is kept");
         drop(inside);
         push(&backlog, "0123456789");
-        assert_eq!(backlog.first(), 1040);
+        assert_eq!(backlog.first(), at(1040));
     }
 
     #[test]
     fn slices_end_where_the_last_one_that_is_not_newer_ends() {
         let (backlog, _) = backlog(25, 25);
-        backlog.begin(1000, 7);
-        assert_eq!([6, 7, 8].map(|number| backlog.end_of(number)), [Some(1000), Some(1000), None]);
+        backlog.begin(at(1000), Lsn::new(7));
+        let end_of = |number| backlog.end_of(Lsn::new(number)).map(StreamPosition::get);
+        let last_before = |end| backlog.last_before(at(end)).get();
+        assert_eq!([6, 7, 8].map(end_of), [Some(1000), Some(1000), None]);
         for (number, text) in [(8, "0123456789"), (9, ""), (10, "0123456789"), (12, "0123456789")] {
-            let slice = Slice { number, position: backlog.end(), payload: text.into(), db: None };
+            let slice =
+                Slice { number: Lsn::new(number), position: backlog.end(), payload: text.into(), db: None };
             backlog.push(shared(slice), Dialect::default());
         }
-        assert_eq!([8, 9, 10].map(|number| backlog.end_of(number)), [Some(1010), Some(1010), Some(1020)]);
-        assert_eq!([12, 13].map(|number| backlog.end_of(number)), [Some(1030), None]);
-        assert_eq!(
-            (backlog.last(), [999, 1009, 1010, 1019].map(|end| backlog.last_before(end))),
-            (12, [0, 7, 9, 9])
-        );
-        assert_eq!([1020, 1029, 1030, 1031].map(|end| backlog.last_before(end)), [11, 11, 12, 12]);
-        let slice = Slice { number: 13, position: 1030, payload: b"0123456789".into(), db: None };
+        assert_eq!([8, 9, 10].map(end_of), [Some(1010), Some(1010), Some(1020)]);
+        assert_eq!([12, 13].map(end_of), [Some(1030), None]);
+        assert_eq!((backlog.last().get(), [999, 1009, 1010, 1019].map(last_before)), (12, [0, 7, 9, 9]));
+        assert_eq!([1020, 1029, 1030, 1031].map(last_before), [11, 11, 12, 12]);
+        let slice =
+            Slice { number: Lsn::new(13), position: at(1030), payload: b"0123456789".into(), db: None };
         backlog.push(shared(slice), Dialect::default());
-        assert_eq!((backlog.first(), backlog.end_of(8)), (1010, Some(1010)), "it is forgotten");
+        assert_eq!((backlog.first().get(), end_of(8)), (1010, Some(1010)), "it is forgotten");
     }
 
     #[test]
@@ -426,14 +449,14 @@ mod tests {
         let (backlog, _) = backlog(5, 50);
         let held = backlog.hold();
         (0..3).for_each(|_| push(&backlog, "0123456789"));
-        let reader = backlog.read_from(1010, None).expect("it is held");
+        let reader = backlog.read_from(at(1010), None).expect("it is held");
         drop(held);
         push(&backlog, "0123456789");
-        assert_eq!(backlog.first(), 1010);
+        assert_eq!(backlog.first(), at(1010));
         drop(reader);
         let held = backlog.hold();
         (0..6).for_each(|_| push(&backlog, "0123456789"));
-        assert_eq!((backlog.first(), backlog.end()), (1050, 1100), "up to the limit");
+        assert_eq!((backlog.first().get(), backlog.end().get()), (1050, 1100), "up to the limit");
         drop(held);
     }
 
@@ -443,24 +466,24 @@ mod tests {
         push(&backlog, "0123456789");
         backlog.close();
         let held = backlog.hold();
-        assert!(!backlog.has_reached(1010) && !backlog.has_reached(500));
+        assert!(!backlog.has_reached(at(1010)) && !backlog.has_reached(at(500)));
         // The backlog begins with another stream, all of whose positions are before the end of the last one.
-        backlog.begin(500, 0);
-        assert!(backlog.has_reached(500) && !backlog.has_reached(510));
+        backlog.begin(at(500), Lsn::NONE);
+        assert!(backlog.has_reached(at(500)) && !backlog.has_reached(at(510)));
         (0..3).for_each(|_| push(&backlog, "0123456789"));
-        assert!(backlog.has_reached(510) && backlog.read_from(500, None).is_some());
+        assert!(backlog.has_reached(at(510)) && backlog.read_from(at(500), None).is_some());
         drop(held);
     }
 
     #[test]
     fn a_slice_that_is_being_read_stays_though_it_is_forgotten() {
         let (backlog, _) = backlog(0, 10);
-        let mut slow = backlog.read_from(1000, None).expect("it begins there");
+        let mut slow = backlog.read_from(at(1000), None).expect("it begins there");
         push(&backlog, "0123456789");
         assert!(matches!(slow.next(3), Found::Bytes(b"012")));
         slow.advance(3);
         push(&backlog, "0123456789");
-        assert_eq!(backlog.first(), 1010);
+        assert_eq!(backlog.first(), at(1010));
         assert_eq!(read(&mut slow, 100), b"34567890123456789");
     }
 
@@ -470,10 +493,10 @@ mod tests {
         let text = "*2 $11 darter.mark $1 k *1 $4 PING ";
         push_in(&backlog, text, Dialect { has_own: true, ..Dialect::default() });
         let own_bytes = "*2 $11 darter.mark $1 k ".replace(' ', "\r\n").len();
-        let mut redis = backlog.read_from(1000, Some(RedisVersion::V7_0)).expect("it begins there");
+        let mut redis = backlog.read_from(at(1000), Some(RedisVersion::V7_0)).expect("it begins there");
         let expected = "\n".repeat(own_bytes) + "*1\r\n$4\r\nPING\r\n";
         assert_eq!(read(&mut redis, 7), expected.as_bytes());
-        let mut darter = backlog.read_from(1000, None).expect("it begins there");
+        let mut darter = backlog.read_from(at(1000), None).expect("it begins there");
         assert_eq!(read(&mut darter, 7), text.replace(' ', "\r\n").as_bytes());
         assert_eq!(redis.position(), darter.position());
     }
@@ -481,14 +504,17 @@ mod tests {
     #[test]
     fn where_a_slice_ended_is_known_as_long_as_it_is_kept() {
         let (backlog, _) = backlog(0, 0);
-        let reader = backlog.read_from(1000, None).expect("it begins there");
+        let reader = backlog.read_from(at(1000), None).expect("it begins there");
         backlog.set_limits(0, 1000);
         for (number, text) in [(1, "abc"), (2, ""), (3, "defg")] {
             let payload = text.as_bytes().to_vec();
-            let slice = Slice { number, position: backlog.end(), payload, ..Slice::default() };
+            let slice =
+                Slice { number: Lsn::new(number), position: backlog.end(), payload, ..Slice::default() };
             backlog.push(shared(slice), Dialect::default());
         }
-        let known = |numbers: [u64; 5]| numbers.map(|number| backlog.known_end_of(number));
+        let known = |numbers: [u64; 5]| {
+            numbers.map(|number| backlog.known_end_of(Lsn::new(number)).map(StreamPosition::get))
+        };
         assert_eq!(known([0, 1, 2, 3, 4]), [None, Some(1003), Some(1003), Some(1007), None]);
         reader.advance(4);
         backlog.set_limits(0, 1000);
@@ -502,12 +528,12 @@ mod tests {
     #[test]
     fn a_thread_that_has_read_everything_is_woken_once() {
         let (backlog, woken) = backlog(100, 100);
-        assert!(backlog.awaits(1, 1000));
+        assert!(backlog.awaits(1, at(1000)));
         push(&backlog, "");
         assert_eq!(woken.load(Ordering::Relaxed), 0);
         push(&backlog, "a");
         push(&backlog, "b");
         assert_eq!(woken.load(Ordering::Relaxed), 1);
-        assert!(!backlog.awaits(0, 1001), "there is more already");
+        assert!(!backlog.awaits(0, at(1001)), "there is more already");
     }
 }

@@ -22,6 +22,7 @@ use heap::{Exempt, Exemption};
 use rtrb::chunks::ChunkError;
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use crate::places::{Lsn, Stamp};
 use crate::record::{Record, Units};
 use crate::recorder::RecordPlace;
 use crate::sync::{Receiver, Sender, channel};
@@ -236,7 +237,7 @@ struct Head {
 impl Head {
     fn encode(self) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
-        let words = [self.record_bytes as u64, self.place.slice, self.place.stamp];
+        let words = [self.record_bytes as u64, self.place.slice.get(), self.place.stamp.get()];
         for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
         }
@@ -245,13 +246,20 @@ impl Head {
 
     fn decode(bytes: &[u8; HEAD_BYTES]) -> Head {
         let word = |number: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[8 * number + byte]));
-        Head { record_bytes: word(0) as usize, place: RecordPlace { slice: word(1), stamp: word(2) } }
+        Head {
+            record_bytes: word(0) as usize,
+            place: RecordPlace { slice: Lsn::new(word(1)), stamp: Stamp::new(word(2)) },
+        }
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    fn place(slice: u64, stamp: u64) -> RecordPlace {
+        RecordPlace { slice: Lsn::new(slice), stamp: Stamp::new(stamp) }
+    }
 
     /// A record whose only effect has an argument of `bytes` bytes, all of them derived from `stamp`.
     fn record(stamp: u64, bytes: usize) -> Record {
@@ -272,7 +280,7 @@ mod tests {
             }
         });
         assert!(argument.iter().all(|byte| *byte == argument[0]), "no byte of another record");
-        Some((place.stamp, argument[0], argument.len()))
+        Some((place.stamp.get(), argument[0], argument.len()))
     }
 
     #[test]
@@ -286,7 +294,7 @@ mod tests {
                 99 => 2 * RING_BYTES_MAX,
                 other => 1 + (stamp as usize * 7919) % (other as usize * 100 + 1),
             };
-            start.send(RecordPlace { slice: stamp / 10, stamp }, &mut record(stamp, bytes));
+            start.send(place(stamp / 10, stamp), &mut record(stamp, bytes));
             sent.push_back((stamp, stamp as u8, bytes));
             let waits = stamp % 500 < 300;
             while !waits && let Some(expected) = sent.pop_front() {
@@ -306,7 +314,7 @@ mod tests {
         assert_eq!(size(&start), 0);
         let mut sent = 0;
         for _ in 0..3 {
-            start.send(RecordPlace { slice: 1, stamp: sent + 1 }, &mut record(sent + 1, 1));
+            start.send(place(1, sent + 1), &mut record(sent + 1, 1));
             sent += 1;
             assert_eq!(size(&start), RING_BYTES_FIRST);
             start.rest();
@@ -318,7 +326,7 @@ mod tests {
         }
         let all = 40;
         for stamp in sent + 1..=all {
-            start.send(RecordPlace { slice: 1, stamp }, &mut record(stamp, RING_BYTES_FIRST / 2));
+            start.send(place(1, stamp), &mut record(stamp, RING_BYTES_FIRST / 2));
         }
         assert_eq!(size(&start), RING_BYTES_MAX);
         let stamps: Vec<u64> = std::iter::from_fn(|| taken(&mut end)).map(|(stamp, ..)| stamp).collect();
@@ -328,9 +336,9 @@ mod tests {
     #[test]
     fn a_record_that_came_through_the_queue_is_not_overtaken() {
         let (mut start, mut end) = lane();
-        start.send(RecordPlace { slice: 1, stamp: 1 }, &mut record(1, 1));
-        start.send(RecordPlace { slice: 1, stamp: 2 }, &mut record(2, RING_BYTES_MAX));
-        start.send(RecordPlace { slice: 1, stamp: 3 }, &mut record(3, 1));
+        start.send(place(1, 1), &mut record(1, 1));
+        start.send(place(1, 2), &mut record(2, RING_BYTES_MAX));
+        start.send(place(1, 3), &mut record(3, 1));
         let stamps: Vec<u64> = std::iter::from_fn(|| taken(&mut end)).map(|(stamp, ..)| stamp).collect();
         assert_eq!(stamps, [1, 2, 3]);
     }

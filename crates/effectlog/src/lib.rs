@@ -37,6 +37,7 @@ mod lane;
 mod line;
 mod log;
 mod mutant;
+mod places;
 mod record;
 mod recorder;
 mod slice;
@@ -51,6 +52,7 @@ pub use dialect::{Dialect, RedisVersion};
 pub use log::{LaneEnds, Log, Ticks, Watch};
 #[cfg(loom)]
 pub use mutant::Mutant;
+pub use places::{AtomicLsn, AtomicStreamPosition, Lsn, Stamp, StreamPosition};
 pub use record::{Effect, Effects, NO_DB, Record, Unit, Units};
 pub use recorder::{RecordPlace, Recorder, Sink};
 pub use slice::{SharedSlice, Slice};

@@ -38,6 +38,7 @@ use crate::boundary::{Boundaries, Boundary, Cut};
 use crate::lane::{LaneEnd, LaneStart, lane};
 use crate::line::CacheLine;
 use crate::mutant::{Mistake, Mutant};
+use crate::places::{AtomicLsn, Lsn, Stamp};
 use crate::record::Record;
 use crate::recorder::{RecordPlace, Recorder, Sink, Switch};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering, fence};
@@ -75,7 +76,7 @@ struct ThreadSide {
 /// See the head of this file.
 pub struct Log {
     /// The number of the open slice.
-    slice: CacheLine<AtomicU64>,
+    slice: CacheLine<AtomicLsn>,
     /// Whether the records have readers. This and the next two change only while one thread holds all shards.
     is_on: AtomicBool,
     /// The log holds copies of another stream, and not the effects of this server's threads.
@@ -93,7 +94,7 @@ pub struct Log {
 struct Track {
     log: Arc<Log>,
     thread: usize,
-    last_stamp: u64,
+    last_stamp: Stamp,
     /// The watch is called when this many bytes were sent.
     watch_at_bytes: u64,
     lane: LaneStart,
@@ -135,7 +136,7 @@ impl Log {
             let track = Track {
                 log: Arc::clone(&log),
                 thread,
-                last_stamp: 0,
+                last_stamp: Stamp::NONE,
                 watch_at_bytes: WATCH_BYTES,
                 lane: start,
             };
@@ -161,7 +162,7 @@ impl Log {
     ///
     /// # Panics
     /// If slice `first` was open before.
-    pub fn turn_on(&self, first: u64) -> u64 {
+    pub fn turn_on(&self, first: Lsn) -> Lsn {
         let last = self.boundaries.turn_on(first, || {
             let open = self.slice.0.swap(first, Ordering::SeqCst);
             assert!(open < first, "slice {first} was before");
@@ -174,7 +175,7 @@ impl Log {
 
     /// Stops recording. The caller holds all shards. Returns the number of the last slice, which ends as with a
     /// [`cut`](Self::cut).
-    pub fn turn_off(&self) -> u64 {
+    pub fn turn_off(&self) -> Lsn {
         self.is_on.store(false, Ordering::Release);
         self.note_recorded();
         self.cut().slice()
@@ -199,14 +200,14 @@ impl Log {
     }
 
     /// The number of the open slice.
-    pub fn slice(&self) -> u64 {
+    pub fn slice(&self) -> Lsn {
         self.slice.0.load(Ordering::Relaxed)
     }
 
     /// Ends the open slice. The caller holds all shards, so no thread is committing. Further cuts may be made before
     /// the collector has closed this slice.
     pub fn cut(&self) -> Cut {
-        self.boundaries.cut(|| self.slice.0.fetch_add(1, Ordering::SeqCst))
+        self.boundaries.cut(|| self.slice.0.fetch_next(Ordering::SeqCst))
     }
 
     /// Whether records were sent that are in no slice yet.
@@ -225,13 +226,13 @@ impl Log {
     }
 
     /// Takes out the boundary after `slice`, which has ended, unless the collector ended it.
-    pub(crate) fn take_boundary(&self, slice: u64) -> Option<Boundary> {
+    pub(crate) fn take_boundary(&self, slice: Lsn) -> Option<Boundary> {
         self.boundaries.take(slice)
     }
 
     /// Ends slice `open`, unless it has already ended.
-    pub(crate) fn end(&self, open: u64) {
-        let _ = self.slice.0.compare_exchange(open, open + 1, Ordering::SeqCst, Ordering::Relaxed);
+    pub(crate) fn end(&self, open: Lsn) {
+        self.slice.0.end(open, Ordering::SeqCst);
         if self.mistake.is(Mutant::NoFenceAfterCut) {
             fence(Ordering::SeqCst);
         }
@@ -277,11 +278,11 @@ impl Track {
 }
 
 impl Sink for Track {
-    fn publish(&mut self, record: &mut Record, after: u64) -> RecordPlace {
+    fn publish(&mut self, record: &mut Record, after: Stamp) -> RecordPlace {
         let Track { log, thread, .. } = self;
         let (ThreadSide { busy, sent_bytes }, mistake) = (&log.accounts[*thread].thread.0, &log.mistake);
-        let met = if mistake.is(Mutant::StampOfItsOwn) { 0 } else { after + 1 };
-        let stamp = (log.ticks)().max(self.last_stamp + 1).max(met);
+        let met = if mistake.is(Mutant::StampOfItsOwn) { Stamp::NONE } else { after.next() };
+        let stamp = Stamp::new((log.ticks)()).max(self.last_stamp.next()).max(met);
         self.last_stamp = stamp;
         let sent = sent_bytes.load(Ordering::Relaxed) + record.byte_count() as u64;
         if !mistake.is(Mutant::NotBusy) {

@@ -3,6 +3,7 @@
 //! It records only if it was given a [`Sink`]. Otherwise only [`Recorder::is_on`] is called.
 
 use crate::line::CacheLine;
+use crate::places::{Lsn, Stamp};
 use crate::record::Record;
 use crate::sync::{Arc, AtomicBool, Ordering};
 
@@ -14,7 +15,7 @@ pub trait Sink: Send {
     /// Receives a complete record. The shards that it changed are still held. `after` is the greatest of their stamps.
     /// The returned place is greater than that of each record that changed these shards before. The content of `record`
     /// afterwards is undefined.
-    fn publish(&mut self, record: &mut Record, after: u64) -> RecordPlace;
+    fn publish(&mut self, record: &mut Record, after: Stamp) -> RecordPlace;
 
     /// Frees memory, because nothing was published for a while.
     fn rest(&mut self) {}
@@ -28,9 +29,9 @@ pub(crate) type Switch = Arc<CacheLine<AtomicBool>>;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordPlace {
     /// The slice that contains the record.
-    pub slice: u64,
+    pub slice: Lsn,
     /// The order within the slice.
-    pub stamp: u64,
+    pub stamp: Stamp,
 }
 
 /// Encodes the effects of one thread's transactions.
@@ -83,7 +84,7 @@ impl Recorder {
     }
 
     /// Sends the record. Call this before any shard that it changed is left.
-    pub fn commit(&mut self, after: u64) -> Option<RecordPlace> {
+    pub fn commit(&mut self, after: Stamp) -> Option<RecordPlace> {
         self.record.end_unit();
         let sink = self.sink.as_mut().filter(|_| !self.record.is_empty());
         let place = sink.map(|sink| sink.publish(&mut self.record, after));

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use heap::{Exempt, Exemption};
 
 use crate::dialect::{self, RedisVersion};
+use crate::places::{Lsn, StreamPosition};
 
 /// See the head of this file. Slices are numbered without gaps, and each begins at the end of the one before.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Slice {
     /// The slice's number.
-    pub number: u64,
+    pub number: Lsn,
     /// The position of `payload` in the stream, in bytes.
-    pub position: u64,
+    pub position: StreamPosition,
     /// The database that is selected before `payload`. `None`: `payload` selects one before it needs it.
     pub db: Option<u32>,
     /// Complete commands of the protocol, or nothing.
@@ -23,8 +24,8 @@ pub struct Slice {
 
 impl Slice {
     /// The position of the next slice.
-    pub fn end(&self) -> u64 {
-        self.position + self.payload.len() as u64
+    pub fn end(&self) -> StreamPosition {
+        self.position.plus(self.payload.len())
     }
 
     /// The payload, translated for this release of Redis (`None`: not translated). The result has the same length.

@@ -8,11 +8,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::places::{Lsn, Stamp};
 use crate::record::Record;
 use crate::recorder::{RecordPlace, Sink};
 
 /// A record and its stamp.
-type Stamped = (u64, Record);
+type Stamped = (Stamp, Record);
 
 /// The records of all threads. Clones share the same tape.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +21,8 @@ pub struct Tape(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    last_stamp: AtomicU64,
+    /// How many records have a stamp.
+    stamped: AtomicU64,
     tracks: Mutex<Vec<Arc<Mutex<Vec<Stamped>>>>>,
 }
 
@@ -50,12 +52,13 @@ impl Tape {
 }
 
 impl Sink for Track {
-    fn publish(&mut self, record: &mut Record, _after: u64) -> RecordPlace {
+    fn publish(&mut self, record: &mut Record, _after: Stamp) -> RecordPlace {
         // Relaxed: the batons already order those that met.
-        let stamp = self.tape.0.last_stamp.fetch_add(1, Ordering::Relaxed);
+        let number = self.tape.0.stamped.fetch_add(1, Ordering::Relaxed);
+        let stamp = Stamp::new(number);
         locked(&self.records).push((stamp, std::mem::take(record)));
         // Each record is a slice of its own; the first one is 1, as 0 is before all.
-        RecordPlace { slice: stamp + 1, stamp }
+        RecordPlace { slice: Lsn::new(number + 1), stamp }
     }
 }
 
@@ -74,8 +77,8 @@ mod tests {
         let mut threads = [Recorder::new(tape.track()), Recorder::new(tape.track())];
         for (number, thread) in [0, 1, 1, 0].into_iter().enumerate() {
             threads[thread].push(number as u32, &[b"A"]);
-            threads[thread].commit(0);
-            threads[thread].commit(0);
+            threads[thread].commit(Stamp::NONE);
+            threads[thread].commit(Stamp::NONE);
         }
         let dbs: Vec<u32> = tape
             .take()

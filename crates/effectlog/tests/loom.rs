@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use effectlog::{Closing, Collector, LaneEnds, Log, Mutant, Recorder, Slice};
+use effectlog::{Closing, Collector, LaneEnds, Log, Lsn, Mutant, Recorder, Slice, Stamp};
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::sync::{Arc, Mutex, MutexGuard};
 use loom::thread;
@@ -18,8 +18,8 @@ fn no_ticks() -> u64 {
 /// The part of a shard that concerns the log. The lock is the baton.
 #[derive(Default)]
 struct Shard {
-    last_stamp: u64,
-    last_slice: u64,
+    last_stamp: Stamp,
+    last_slice: Lsn,
 }
 
 type Held<'a> = MutexGuard<'a, Shard>;
@@ -31,9 +31,9 @@ fn log(threads: usize, mutant: Option<Mutant>) -> (std::sync::Arc<Log>, Vec<Reco
 }
 
 /// Commits an effect, identified by `db`, on the shards that are held. Returns the number of its slice.
-fn commit(recorder: &mut Recorder, db: u32, held: &mut [Held<'_>]) -> u64 {
+fn commit(recorder: &mut Recorder, db: u32, held: &mut [Held<'_>]) -> Lsn {
     recorder.push(db, &[b"SET"]);
-    let after = held.iter().map(|shard| shard.last_stamp).max().unwrap_or(0);
+    let after = held.iter().map(|shard| shard.last_stamp).max().unwrap_or_default();
     let place = recorder.commit(after).expect("something was recorded");
     for shard in held {
         assert!(shard.last_stamp < place.stamp, "the later of two records that met has the larger stamp");
@@ -71,7 +71,7 @@ fn a_slice_is_complete(mutant: Option<Mutant>) {
     let first = close(&mut collector);
     let in_slice = thread.join().expect("it commits");
     let slices = [first, close(&mut collector)];
-    let found: Vec<u64> =
+    let found: Vec<Lsn> =
         slices.iter().filter(|slice| !slice.payload.is_empty()).map(|slice| slice.number).collect();
     assert_eq!(found, [in_slice], "the record is in its slice, once");
     assert_eq!(slices[1].position, slices[0].end());
@@ -98,7 +98,7 @@ fn a_cut_is_complete(mutant: Option<Mutant>, holds_none: bool) {
             let held = shard.lock().unwrap();
             let cut = log.cut().slice();
             has_cut.store(true, Ordering::Relaxed);
-            (cut, held.last_slice > 0)
+            (cut, held.last_slice != Lsn::NONE)
         })
     };
     // Makes the checker try to close after the cut. It would not by itself: of several threads that load one number it considers only the
@@ -113,7 +113,7 @@ fn a_cut_is_complete(mutant: Option<Mutant>, holds_none: bool) {
     while collector.next() <= in_slice.max(cut) {
         slices.push(close(&mut collector));
     }
-    let found: Vec<u64> =
+    let found: Vec<Lsn> =
         slices.iter().filter(|slice| !slice.payload.is_empty()).map(|slice| slice.number).collect();
     assert_eq!(found, [in_slice], "the record is in its slice, once");
     assert!(
@@ -159,7 +159,7 @@ fn who_only_read_is_in_order(mutant: Option<Mutant>) {
         let (x, y) = (x.clone(), y.clone());
         thread::spawn(move || {
             let mut held = [x.lock().unwrap(), y.lock().unwrap()];
-            let saw = held[0].last_stamp > 0;
+            let saw = held[0].last_stamp != Stamp::NONE;
             commit(&mut second, 2, &mut held);
             saw
         })

@@ -3,6 +3,7 @@
 //!
 //! The parts of a call are fields, so that a function can read from the store while it writes the reply.
 
+use effectlog::Lsn;
 use resp::Reply;
 use shard::{Delegated, Hold};
 
@@ -131,9 +132,9 @@ pub trait Host {
     fn flushed_all(&mut self, _hold: &Hold<'_, Task, Wait>) {}
 
     /// The last slice that may hold a change in any shard, for a command that reports on shards without
-    /// entering them. 0 if all changes are durable.
-    fn newest_slice(&mut self) -> u64 {
-        0
+    /// entering them. [`Lsn::NONE`] if all changes are durable.
+    fn newest_slice(&mut self) -> Lsn {
+        Lsn::NONE
     }
 
     /// Called now and then by a command that takes long ([`Pace`](crate::Pace)), at any point of its work:

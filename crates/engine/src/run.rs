@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use effectlog::{Lsn, Stamp};
 use keyspace::Kind;
 use resp::{Output, Reply};
 use shard::{Ready, ShardId, Tracker, Waiter};
@@ -157,14 +158,14 @@ impl<'t> Tx<'t> {
                 self.seen = self.seen.max(last);
             }
         }
-        if self.seen == 0 {
+        if self.seen == Lsn::NONE {
             return;
         }
         for message in &mut self.outbox {
             match message {
                 TxMessage::Served { .. } if mutant::is_on(Mutant::ServedAtOnce) => {}
                 TxMessage::Published(_) if mutant::is_on(Mutant::PublishedAtOnce) => {}
-                TxMessage::Served { handoff, .. } => handoff.reply.hold_all(self.seen),
+                TxMessage::Served { handoff, .. } => handoff.reply.hold_all(self.seen.get()),
                 TxMessage::Published(published) => published.held_for = published.held_for.max(self.seen),
                 TxMessage::Free(_) | TxMessage::Broadcast { .. } | TxMessage::Event { .. } => {}
                 TxMessage::Jobs(_) | TxMessage::Flushed | TxMessage::ServeLater { .. } => {}
@@ -202,7 +203,7 @@ impl<'t> Tx<'t> {
     #[doc(hidden)]
     pub fn commit_late(&mut self) {
         shard::interrupt();
-        if let Some(place) = self.record.commit(0) {
+        if let Some(place) = self.record.commit(Stamp::NONE) {
             self.committed = place.slice;
             self.seen = self.seen.max(place.slice);
         }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use effectlog::Lsn;
 use heap::{Exempt, Exemption};
 use keyspace::{Kind, ValueRef};
 use resp::{Output, Proto};
@@ -133,8 +134,8 @@ pub struct Task {
     pub outcome: Outcome,
     /// The command that puts back what it took if the client is gone.
     pub restore: Option<Restore>,
-    /// The slice of the journal with its changes; 0 if it wrote nothing.
-    pub written: u64,
+    /// The slice of the journal with its changes; [`Lsn::NONE`] if it wrote nothing.
+    pub written: Lsn,
 }
 
 impl Task {
@@ -148,7 +149,7 @@ impl Task {
             reply: Output::new(),
             outcome: Outcome::Done,
             restore: None,
-            written: 0,
+            written: Lsn::NONE,
         }
     }
 }
@@ -320,8 +321,8 @@ pub struct Handoff {
     pub reply: Output,
     /// The command that puts it back.
     pub restore: Option<Restore>,
-    /// The slice of the journal with its removal; 0 if that is not recorded.
-    pub written: u64,
+    /// The slice of the journal with its removal; [`Lsn::NONE`] if that is not recorded.
+    pub written: Lsn,
     /// Memory for the arguments of the next `restore`.
     pub(crate) spare_args: OwnedArgs,
 }
@@ -348,7 +349,7 @@ impl HandoffPool {
             handoff.spare_args = restore.args;
         }
         handoff.reply.clear();
-        handoff.written = 0;
+        handoff.written = Lsn::NONE;
         let memory_bytes = handoff.reply.capacity_bytes() + handoff.spare_args.memory_bytes();
         if self.idle.len() < IDLE_MAX && memory_bytes <= PARCEL_BYTES_MAX {
             self.idle.push(handoff);
@@ -409,9 +410,9 @@ pub struct Published {
     pub channel: Arc<[u8]>,
     /// The message.
     pub message: Arc<[u8]>,
-    /// The slice of the journal that has to be durable before the message is sent, or 0. An invalidation
-    /// never waits: invalidating too early does no harm.
-    pub held_for: u64,
+    /// The slice of the journal that has to be durable before the message is sent, or [`Lsn::NONE`]. An
+    /// invalidation never waits: invalidating too early does no harm.
+    pub held_for: Lsn,
     /// The client whose command caused it. If that client is a receiver, it gets the message right after the
     /// reply to that command, even if it no longer listens by then.
     pub by: Option<Subscriber>,
@@ -426,7 +427,7 @@ impl Published {
         to: Vec<Receiver>,
         medium: Medium,
         (channel, message): (Arc<[u8]>, Arc<[u8]>),
-        held_for: u64,
+        held_for: Lsn,
     ) -> Published {
         let bytes = size_of::<Published>() + size_of_val(&*to) + channel.len() + message.len();
         let memory = Some(Exemption::new(Exempt::News, bytes));

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use effectlog::{NO_DB, Recorder};
+use effectlog::{Lsn, NO_DB, Recorder, Stamp};
 use keyspace::{Config, UnixMs};
 use shard::{Hold, ShardId, Subscriber, Told};
 
@@ -50,16 +50,16 @@ pub struct Tx<'t> {
     pub(crate) blocked: Option<Box<Blocked>>,
     /// Reusable records of waits.
     pub idle_waits: IdleWaits,
-    /// The slice of the last commit, until the caller resets it to 0.
-    pub committed: u64,
+    /// The slice of the last commit, until the caller takes it.
+    pub committed: Lsn,
     /// Whether replies wait until the changes they show are durable, so that [`seen`](Self::seen) is
     /// maintained.
     pub holds_replies: bool,
-    /// The last slice with data that was read or changed since the caller reset this to 0. Reads in shards
+    /// The last slice with data that was read or changed since the caller took this. Reads in shards
     /// that are still held are added when the shards are left.
-    pub seen: u64,
+    pub seen: Lsn,
     /// The slice of the last commit, until the caller takes it for the client of that command.
-    pub written: u64,
+    pub written: Lsn,
     /// Whether replies of the commands that ran in the held shards depend on data, if
     /// [`holds_replies`](Self::holds_replies).
     pub(crate) told: Telling,
@@ -148,10 +148,10 @@ impl<'t> Tx<'t> {
             record: Recorder::default(),
             blocked: None,
             idle_waits: IdleWaits::default(),
-            committed: 0,
+            committed: Lsn::NONE,
             holds_replies: false,
-            seen: 0,
-            written: 0,
+            seen: Lsn::NONE,
+            written: Lsn::NONE,
             told: Telling::Unknown,
             told_before: Telling::Unknown,
             told_itself: false,
@@ -187,7 +187,7 @@ impl<'t> Tx<'t> {
             return;
         }
         let to = trackers.into_iter().map(|subscriber| Receiver { subscriber, pattern: None }).collect();
-        let published = Published::news(to, Medium::Invalidation, (Arc::default(), key.into()), 0);
+        let published = Published::news(to, Medium::Invalidation, (Arc::default(), key.into()), Lsn::NONE);
         self.publish_by(by, Published { by: Some(by), ..published });
     }
 
@@ -211,7 +211,7 @@ impl<'t> Tx<'t> {
         let is_held = !self.hold.entered().is_empty() || shards.ids().any(|id| self.hold.try_enter(id));
         if is_held && self.record.is_on() {
             self.record.push(NO_DB, args);
-            self.committed = self.record.commit(0).map_or(0, |place| place.slice);
+            self.committed = self.record.commit(Stamp::NONE).map_or(Lsn::NONE, |place| place.slice);
         }
         is_held
     }

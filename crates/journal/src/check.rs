@@ -13,6 +13,7 @@
 use std::fmt;
 
 use ds::calendar::date;
+use effectlog::{Lsn, StreamPosition};
 
 use crate::error::Error;
 use crate::folder::Folder;
@@ -38,8 +39,8 @@ pub struct Report {
 #[derive(Clone, Copy, Debug)]
 struct SegmentReport {
     number: u64,
-    slices: (u64, u64),
-    positions: (u64, u64),
+    slices: (Lsn, Lsn),
+    positions: (StreamPosition, StreamPosition),
     unix_ms: (u64, u64),
 }
 
@@ -114,7 +115,7 @@ impl Report {
 
     /// Describes in a line what a start would do.
     pub fn outlook(&self) -> String {
-        let slices = self.end.place.last_slice().saturating_sub(self.manifest.base.slice);
+        let slices = self.end.place.last_slice().since(self.manifest.base.slice);
         let loads = format!("a start loads {}", content(self.manifest.base.file.is_some(), slices));
         match self.end.verdict {
             Verdict::Clean | Verdict::Until if self.is_growing => {
@@ -141,6 +142,10 @@ pub fn content(has_base: bool, slices: u64) -> String {
     if has_base { format!("the base and {slices} behind it") } else { slices }
 }
 
+fn range<N: fmt::Display>((from, to): &(N, N)) -> String {
+    format!("{from} to {to}")
+}
+
 fn count(number: u64, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
@@ -163,8 +168,7 @@ impl fmt::Display for Report {
         writeln!(formatter, "base: {file}, up to slice {}, position {}", base.slice, base.position)?;
         for SegmentReport { number, slices, positions, unix_ms } in &self.segments {
             let name = SegmentName { journal_id: *id, number: *number };
-            let [slices, positions, times] =
-                [slices, positions, unix_ms].map(|(from, to)| format!("{from} to {to}"));
+            let (slices, positions, times) = (range(slices), range(positions), range(unix_ms));
             let (from, to) = (time(unix_ms.0), time(unix_ms.1));
             let times = format!("unix ms {times} ({from} to {to} UTC)");
             writeln!(formatter, "{name}: slices {slices}, positions {positions}, {times}")?;
@@ -180,8 +184,7 @@ impl fmt::Display for Report {
         }
         for Skipped { slice, file, offset, what, until } in &self.end.skipped {
             let file = file.display();
-            let slices =
-                if until - slice == 1 { "1 slice".to_owned() } else { format!("{} slices", until - slice) };
+            let slices = count(until.since(*slice), "slice");
             writeln!(
                 formatter,
                 "damaged, and not needed, because the base has it: {slices} from {slice} on, in {file} at byte {offset}: {what}"

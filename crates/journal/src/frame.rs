@@ -24,6 +24,7 @@
 //!
 //! Not here: the places of frames (`segment.rs`), and which of them count (`scan.rs`).
 
+use effectlog::{Lsn, StreamPosition};
 use proactor::DIRECT_BYTES;
 
 use crate::buffer::Buffer;
@@ -56,11 +57,11 @@ pub struct Frame {
     /// The database selected before the slice; below 65,535.
     pub db: Option<u32>,
     /// The number of its slice.
-    pub slice: u64,
+    pub slice: Lsn,
     /// The position of its payload in the stream, in bytes.
-    pub position: u64,
+    pub position: StreamPosition,
     /// The last slice that was known to be durable when the frame was built.
-    pub durable_slice: u64,
+    pub durable_slice: Lsn,
     /// The time at which it was built, in milliseconds since 1970.
     pub unix_ms: u64,
     /// The tag of the stream's id, see `manifest.rs`.
@@ -129,11 +130,11 @@ impl Frame {
         put(&self.incarnation.to_le_bytes());
         put(&flags.to_le_bytes());
         put(&db.to_le_bytes());
-        put(&self.slice.to_le_bytes());
-        put(&self.position.to_le_bytes());
+        put(&self.slice.get().to_le_bytes());
+        put(&self.position.get().to_le_bytes());
         put(&(payload.len() as u32).to_le_bytes());
         put(&self.stream_tag.to_le_bytes());
-        put(&self.durable_slice.to_le_bytes());
+        put(&self.durable_slice.get().to_le_bytes());
         put(&self.unix_ms.to_le_bytes());
         put(&self.before.to_le_bytes());
         put(&crc64(payload).to_le_bytes());
@@ -158,8 +159,8 @@ impl Head {
         let incarnation = u32::from_le_bytes(take(&mut rest));
         let flags = u16::from_le_bytes(take(&mut rest));
         let db = u16::from_le_bytes(take(&mut rest));
-        let slice = u64::from_le_bytes(take(&mut rest));
-        let position = u64::from_le_bytes(take(&mut rest));
+        let slice = Lsn::new(u64::from_le_bytes(take(&mut rest)));
+        let position = StreamPosition::new(u64::from_le_bytes(take(&mut rest)));
         let payload_bytes = u32::from_le_bytes(take(&mut rest)) as usize;
         let stream_tag = u32::from_le_bytes(take(&mut rest));
         if flags & !(FIRST | LAST) != 0 {
@@ -168,7 +169,7 @@ impl Head {
         if payload_bytes > PAYLOAD_BYTES_MAX {
             return Err(NoFrame::Field("its payload is too long"));
         }
-        if position.checked_add(payload_bytes as u64).is_none() || slice == u64::MAX {
+        if position.get().checked_add(payload_bytes as u64).is_none() || slice == Lsn::MAX {
             return Err(NoFrame::Field("its numbers are too large"));
         }
         let frame = Frame {
@@ -180,7 +181,7 @@ impl Head {
             slice,
             position,
             stream_tag,
-            durable_slice: u64::from_le_bytes(take(&mut rest)),
+            durable_slice: Lsn::new(u64::from_le_bytes(take(&mut rest))),
             unix_ms: u64::from_le_bytes(take(&mut rest)),
             before: u64::from_le_bytes(take(&mut rest)),
         };
@@ -212,9 +213,9 @@ mod tests {
             is_first: true,
             is_last: false,
             db: Some(16_383),
-            slice: 9,
-            position: 1_000,
-            durable_slice: 7,
+            slice: Lsn::new(9),
+            position: StreamPosition::new(1_000),
+            durable_slice: Lsn::new(7),
             unix_ms: 1_704_067_200_000,
             stream_tag: 0x7691_2acb,
             before: 0xdead_beef_0000_0001,

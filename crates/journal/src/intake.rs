@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use effectlog::{Backlog, Closing, Collector, Log, SharedSlice};
+use effectlog::{Backlog, Closing, Collector, Log, Lsn, SharedSlice, StreamPosition};
 use heap::{Exempt, Exemption};
 
 use crate::log_thread::Order;
@@ -48,7 +48,7 @@ struct IntakeState {
     /// Orders for the log thread.
     orders: VecDeque<Order>,
     /// Changes for the readers of the stream, with the slices after which they happen.
-    turns: VecDeque<(u64, Turn)>,
+    turns: VecDeque<(Lsn, Turn)>,
     /// Closed slices that have not been taken to be written.
     closed: VecDeque<SharedSlice>,
     closed_bytes: usize,
@@ -66,13 +66,13 @@ struct IntakeState {
 /// A change for the readers of the stream.
 enum Turn {
     Stream(bool),
-    Copy(u64, u64),
+    Copy(Lsn, StreamPosition),
 }
 
 /// Facts that the log thread must know before it takes slices.
 pub(crate) struct Outlook {
     /// The number of the next slice to close.
-    pub(crate) next: u64,
+    pub(crate) next: Lsn,
     /// Whether slices can be taken already, or readers of the stream wait for a change.
     pub(crate) is_awaited: bool,
 }
@@ -113,7 +113,7 @@ impl Intake {
     }
 
     /// The position at the end of the stream. Everything that was acknowledged before this call is before it.
-    pub fn position(&self) -> u64 {
+    pub fn position(&self) -> StreamPosition {
         let mut state = self.lock();
         state.hear();
         let open = self.log.slice();
@@ -162,9 +162,9 @@ impl Intake {
     /// other and `may_be_empty` allows it.
     pub(crate) fn take(
         &self,
-        last: Option<u64>,
+        last: Option<Lsn>,
         batch: &mut Vec<SharedSlice>,
-        may_be_empty: impl FnOnce(u64) -> bool,
+        may_be_empty: impl FnOnce(Lsn) -> bool,
     ) -> Taken {
         let mut state = self.lock();
         state.hear();
@@ -232,7 +232,7 @@ impl Intake {
     /// Attaches a journal that continues with slice `first` at `position`. It takes up the stream after slice `last`,
     /// up to which everything was taken; or, if the stream is beyond that already, at the stream's current place.
     /// Returns the place.
-    pub(crate) fn begin(&self, last: u64, (first, position): (u64, u64)) -> (u64, u64) {
+    pub(crate) fn begin(&self, last: Lsn, (first, position): (Lsn, StreamPosition)) -> (Lsn, StreamPosition) {
         let mut state = self.lock();
         if let Some(slice) = state.closed.front() {
             assert!(slice.number > last, "slice {} was not taken", slice.number);
@@ -293,7 +293,7 @@ impl IntakeState {
     }
 
     /// Whether the next slice is not after `last`.
-    fn may_close(&mut self, last: Option<u64>) -> bool {
+    fn may_close(&mut self, last: Option<Lsn>) -> bool {
         self.turn_over();
         last.is_none_or(|last| self.collector.next() <= last)
     }

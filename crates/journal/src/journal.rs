@@ -18,9 +18,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use effectlog::{AtomicLsn, AtomicStreamPosition, Lsn, StreamPosition};
 use proactor::{DiskFile, Open};
 
 use crate::error::{Error, ErrorKind, Trouble};
@@ -48,7 +49,7 @@ pub struct Facts {
     /// Whether the base is still being written.
     pub is_pending: bool,
     /// The position in the stream at the end of the last slice that was written.
-    pub written_position: u64,
+    pub written_position: StreamPosition,
 }
 
 /// See the head of this file. Clones are the same journal.
@@ -60,9 +61,9 @@ pub(crate) struct Shared {
     pub(crate) folder: Arc<LockedFolder>,
     pub(crate) tuning: Tuning,
     pub(crate) id: u64,
-    written_slice: AtomicU64,
-    written_position: AtomicU64,
-    durable_slice: AtomicU64,
+    written_slice: AtomicLsn,
+    written_position: AtomicStreamPosition,
+    durable_slice: AtomicLsn,
     has_failed: AtomicBool,
     in_use: Mutex<InUse>,
     kept: Mutex<Kept>,
@@ -89,7 +90,7 @@ struct InUse {
     /// The base, as in the manifest.
     base: Base,
     /// The position before which data on disk cannot be read.
-    readable_from: u64,
+    readable_from: StreamPosition,
     is_pending: bool,
     failure: Option<Error>,
 }
@@ -119,12 +120,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Journal {
     /// The last slice that was written.
-    pub fn written_slice(&self) -> u64 {
+    pub fn written_slice(&self) -> Lsn {
         self.0.written_slice.load(Ordering::Acquire)
     }
 
     /// The last slice that is durable, with all before it.
-    pub fn durable_slice(&self) -> u64 {
+    pub fn durable_slice(&self) -> Lsn {
         self.0.durable_slice.load(Ordering::Acquire)
     }
 
@@ -149,7 +150,7 @@ impl Journal {
 
     /// Makes everything that was written durable. Returns the last durable slice. Any thread may call this while
     /// another one writes.
-    pub fn sync(&self) -> Result<u64, Trouble> {
+    pub fn sync(&self) -> Result<Lsn, Trouble> {
         self.0.sync()
     }
 
@@ -159,23 +160,23 @@ impl Journal {
     }
 
     /// The first position of the stream that segments can provide: the beginning of the oldest one, if none is damaged.
-    pub fn first_position(&self) -> u64 {
+    pub fn first_position(&self) -> StreamPosition {
         let in_use = locked(&self.0.in_use);
         in_use.segments[0].place.position.max(in_use.readable_from)
     }
 
-    pub(crate) fn written_position(&self) -> u64 {
+    pub(crate) fn written_position(&self) -> StreamPosition {
         self.0.written_position.load(Ordering::Acquire)
     }
 
     /// Notes that data before this position cannot be read any more.
-    pub(crate) fn note_unreadable(&self, position: u64) {
+    pub(crate) fn note_unreadable(&self, position: StreamPosition) {
         let mut in_use = locked(&self.0.in_use);
         in_use.readable_from = in_use.readable_from.max(position);
     }
 
     /// Whether [`read_back`](Self::read_back) can read from `position` on.
-    pub fn reaches_back_to(&self, position: u64) -> bool {
+    pub fn reaches_back_to(&self, position: StreamPosition) -> bool {
         (self.first_position()..=self.written_position()).contains(&position)
     }
 
@@ -193,13 +194,13 @@ impl Journal {
         let _ = locked(&self.0.marker).sync(&self.0.folder, self.0.id);
     }
 
-    pub(crate) fn scan_from(&self, position: u64) -> Result<Scan, Error> {
+    pub(crate) fn scan_from(&self, position: StreamPosition) -> Result<Scan, Error> {
         let manifest = Arc::clone(&locked(&self.0.in_use).listed);
         Scan::from(&self.0.folder, &manifest, position)
     }
 
     /// The error when the segments with `position` have been removed.
-    pub(crate) fn gone(&self, position: u64) -> Error {
+    pub(crate) fn gone(&self, position: StreamPosition) -> Error {
         let what = format!("position {position} of the stream is no longer there");
         Error::new(ErrorKind::Later, &self.0.folder.manifest_path(), what, "raise repl-backlog-size")
     }
@@ -261,7 +262,7 @@ impl Journal {
         let former = kept.manifest.former.clone();
         let old_base = kept.manifest.base.file.clone().filter(|old| Some(old) != base.file.as_ref());
         let mut manifest = shared.manifest(&kept, Some(base), None);
-        let needed_from = manifest.base.position.saturating_sub(backlog_bytes);
+        let needed_from = manifest.base.position.minus(backlog_bytes);
         let needless = manifest.segment_behind_base();
         let needless =
             manifest.segments[1..=needless].partition_point(|next| next.place.position <= needed_from);
@@ -306,7 +307,7 @@ impl Shared {
             unsynced: Vec::new(),
             listed: Arc::new(manifest.clone()),
             base: manifest.base.clone(),
-            readable_from: 0,
+            readable_from: StreamPosition::START,
             is_pending,
             failure: None,
         };
@@ -316,9 +317,9 @@ impl Shared {
             folder,
             tuning,
             id: kept.manifest.id,
-            written_slice: AtomicU64::new(durable),
-            written_position: AtomicU64::new(last.place.position),
-            durable_slice: AtomicU64::new(durable),
+            written_slice: AtomicLsn::new(durable),
+            written_position: AtomicStreamPosition::new(last.place.position),
+            durable_slice: AtomicLsn::new(durable),
             has_failed: AtomicBool::new(false),
             incarnation: kept.manifest.incarnation,
             in_use: Mutex::new(in_use),
@@ -349,7 +350,7 @@ impl Shared {
         locked(&self.kept).manifest.stream.map(|stream| stream.id)
     }
 
-    pub(crate) fn durable_slice(&self) -> u64 {
+    pub(crate) fn durable_slice(&self) -> Lsn {
         self.durable_slice.load(Ordering::Acquire)
     }
 
@@ -369,7 +370,7 @@ impl Shared {
 
     /// Reports that everything up to `slice`, whose end has this position in the stream, was written. It is durable if
     /// nothing before it is unsynced.
-    pub(crate) fn report(&self, slice: u64, position: u64, is_durable: bool) {
+    pub(crate) fn report(&self, slice: Lsn, position: StreamPosition, is_durable: bool) {
         let before = self.written_slice.load(Ordering::Relaxed);
         assert!(slice >= before, "slice {slice} is written after slice {before}");
         assert!(position >= self.written_position.load(Ordering::Relaxed), "the stream never gets shorter");
@@ -380,7 +381,7 @@ impl Shared {
         }
     }
 
-    pub(crate) fn sync(&self) -> Result<u64, Trouble> {
+    pub(crate) fn sync(&self) -> Result<Lsn, Trouble> {
         self.check()?;
         // Data written after this may be synced or not.
         let written = self.written_slice.load(Ordering::Acquire);

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use effectlog::{Lsn, StreamPosition};
+
 use crate::error::Error;
 use crate::folder::{Contents, LockedFolder};
 use crate::journal::{Journal, Shared, make_segment, sync_names};
@@ -27,9 +29,9 @@ pub struct Beginning {
     /// The number of the server's databases.
     pub databases: u32,
     /// The last slice before it.
-    pub slice: u64,
+    pub slice: Lsn,
     /// The position in the stream at the end of that slice.
-    pub position: u64,
+    pub position: StreamPosition,
     /// The base of its slices.
     pub data: Data,
 }
@@ -63,7 +65,7 @@ impl Journal {
         folder.remove_leftovers(former.as_ref())?;
         let Beginning { id, stream, databases, slice, position, data } = beginning;
         let stream = stream.map(|id| Stream { id, from: Some(position) });
-        let place = FramePlace { slice: slice + 1, position, checksum: 0, is_within_slice: false };
+        let place = FramePlace { slice: slice.next(), position, checksum: 0, is_within_slice: false };
         let manifest = Manifest {
             id,
             incarnation: 1,

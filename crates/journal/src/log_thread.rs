@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use effectlog::{Log, SharedSlice};
+use effectlog::{Log, Lsn, SharedSlice, StreamPosition};
 use proactor::Clock;
 
 use crate::disk_thread::{DiskOrders, OnFailure};
@@ -47,16 +47,16 @@ const CONFIRM_MS: u64 = 1000;
 /// An order to the log thread.
 pub enum Order {
     /// Slices after this one go into this journal. Slices up to it still belong to the previous one, if there was one.
-    Begin(u64, Box<(Journal, Writer)>),
+    Begin(Lsn, Box<(Journal, Writer)>),
     /// This is the last slice that is written.
-    End(u64),
+    End(Lsn),
     /// Slices after this one go into the backlog as well, or no longer.
-    Stream(u64, bool),
+    Stream(Lsn, bool),
     /// The slice with the second number follows the slice with the first. From there on, another stream is copied,
     /// which begins at this position and goes into the backlog.
-    Copy(u64, u64, u64),
+    Copy(Lsn, Lsn, StreamPosition),
     /// The stream has this id after this slice.
-    Name(u64, StreamId),
+    Name(Lsn, StreamId),
     /// The policy has changed.
     Policy(Policy),
     /// Writes everything and ends.
@@ -65,7 +65,7 @@ pub enum Order {
 
 impl Order {
     /// The last slice before the change, if this orders one that the log thread makes.
-    pub(crate) fn last_slice(&self) -> Option<u64> {
+    pub(crate) fn last_slice(&self) -> Option<Lsn> {
         match self {
             Order::Begin(last, _) | Order::End(last) | Order::Name(last, _) => Some(*last),
             Order::Stream(..) | Order::Copy(..) | Order::Policy(_) | Order::Stop => None,
@@ -104,13 +104,13 @@ pub struct LogThread {
     policy: Policy,
     open: Option<(Journal, Writer)>,
     /// The next change, and the slice after which it takes effect.
-    next: Option<(u64, Change)>,
+    next: Option<(Lsn, Change)>,
     /// Slices that were taken and are not written yet.
     batch: Vec<SharedSlice>,
     /// The time of the last write, on the monotonic clock.
     wrote_ns: u64,
     /// The time at which it last asked for a mark, on the same clock, and the slice of that mark.
-    marked: (u64, u64),
+    marked: (u64, Lsn),
     /// When memory was freed that was not needed, on the same clock.
     gave_back_ms: u64,
     is_stopping: bool,
@@ -138,7 +138,7 @@ impl LogThread {
             next: None,
             batch: Vec::new(),
             wrote_ns: 0,
-            marked: (0, 0),
+            marked: (0, Lsn::NONE),
             gave_back_ms: 0,
             is_stopping: false,
         }
@@ -354,14 +354,14 @@ impl LogThread {
     }
 
     /// Directs slices into this journal. A new one begins at the stream's current position.
-    fn begin(&mut self, last: u64, (journal, mut writer): (Journal, Writer)) {
+    fn begin(&mut self, last: Lsn, (journal, mut writer): (Journal, Writer)) {
         self.end_former();
         let here = self.intake.begin(last, writer.next());
         if writer.next() != here {
             writer.begin_at(here);
         }
         let (first, position) = writer.next();
-        self.progress.begin(first - 1, position);
+        self.progress.begin(first.before(), position);
         if writer.policy() != self.policy
             && let Err(trouble) = writer.set_policy(self.policy)
         {

@@ -43,6 +43,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use effectlog::{Lsn, StreamPosition};
+
 use crate::checksum::crc64;
 use crate::segment::{FramePlace, SegmentStart};
 
@@ -67,7 +69,7 @@ pub struct Stream {
     pub id: StreamId,
     /// The position from which the stream has this id. `None`: a version that did not store the position wrote this,
     /// and all of the stream has this id.
-    pub from: Option<u64>,
+    pub from: Option<StreamPosition>,
 }
 
 /// The tag of a stream's id in frames: its first eight digits.
@@ -101,10 +103,10 @@ pub struct Manifest {
 /// The data at the beginning of the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Base {
-    /// The last slice that it contains. 0: none.
-    pub slice: u64,
+    /// The last slice that it contains.
+    pub slice: Lsn,
     /// The position in the stream at which the next slice begins.
-    pub position: u64,
+    pub position: StreamPosition,
     /// Its file in the journal's folder, which may have further files named `<file>.…`. `None`: there were no data.
     pub file: Option<String>,
 }
@@ -206,7 +208,7 @@ impl Manifest {
         if !self.segments.windows(2).all(in_order) {
             return Err("its segments are not in order");
         }
-        if self.segments.iter().any(|segment| segment.place.slice == 0) {
+        if self.segments.iter().any(|segment| segment.place.slice == Lsn::NONE) {
             return Err("there is no slice 0");
         }
         let mut before = last.number;
@@ -216,12 +218,10 @@ impl Manifest {
             }
             before = *number;
         }
-        if !first.place.is_before_slice(self.base.slice.saturating_add(1)) {
+        if !first.place.is_before_slice(self.base.slice.next()) {
             return Err("its segments begin behind its base");
         }
-        if first.place.slice == self.base.slice.saturating_add(1)
-            && first.place.position != self.base.position
-        {
+        if first.place.slice == self.base.slice.next() && first.place.position != self.base.position {
             return Err("its first segment and its base are not at one position");
         }
         if self.lengths.keys().any(|number| self.numbers().all(|listed| listed != *number)) {
@@ -234,7 +234,7 @@ impl Manifest {
     }
 
     /// The id of the stream at `position`, given the tag of the last frame, if it is certain.
-    pub fn stream_at(&self, position: u64, stream_tag: u32) -> Option<StreamId> {
+    pub fn stream_at(&self, position: StreamPosition, stream_tag: u32) -> Option<StreamId> {
         let Stream { id, from } = self.stream?;
         let is_its = from.is_none_or(|from| position <= from || stream_tag == tag(&id));
         is_its.then_some(id)
@@ -242,7 +242,8 @@ impl Manifest {
 
     /// The index of the first segment that recovery needs.
     pub fn segment_behind_base(&self) -> usize {
-        let behind = self.segments.partition_point(|start| start.place.is_before_slice(self.base.slice + 1));
+        let behind =
+            self.segments.partition_point(|start| start.place.is_before_slice(self.base.slice.next()));
         behind.saturating_sub(1)
     }
 
@@ -346,7 +347,7 @@ impl Lines {
 
 fn stream(rest: &str) -> Option<Stream> {
     let (id, from) = match rest.split_once(' ') {
-        Some((id, from)) => (id, Some(counter(from)?)),
+        Some((id, from)) => (id, Some(StreamPosition::new(counter(from)?))),
         None => (rest, None),
     };
     let is_id = id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -355,7 +356,7 @@ fn stream(rest: &str) -> Option<Stream> {
 
 fn base(rest: &str) -> Option<Base> {
     let mut words = rest.splitn(3, ' ');
-    let (slice, position) = (counter(words.next()?)?, counter(words.next()?)?);
+    let (slice, position) = (Lsn::new(counter(words.next()?)?), StreamPosition::new(counter(words.next()?)?));
     let file = words.next().map(str::to_owned);
     if file.as_deref().is_some_and(|file| !is_file_name(file)) {
         return None;
@@ -378,8 +379,8 @@ fn segment(rest: &str) -> Option<SegmentStart> {
     let words: Vec<&str> = rest.split(' ').collect();
     let [number, incarnation, slice, position, checksum, within] = words[..] else { return None };
     let place = FramePlace {
-        slice: counter(slice)?,
-        position: counter(position)?,
+        slice: Lsn::new(counter(slice)?),
+        position: StreamPosition::new(counter(position)?),
         checksum: u64::from_str_radix(checksum, 16).ok()?,
         is_within_slice: match within {
             "within" => true,
@@ -404,7 +405,12 @@ mod tests {
         SegmentStart {
             number,
             incarnation,
-            place: FramePlace { slice, position, checksum: number * 77, is_within_slice },
+            place: FramePlace {
+                slice: Lsn::new(slice),
+                position: StreamPosition::new(position),
+                checksum: number * 77,
+                is_within_slice,
+            },
         }
     }
 
@@ -414,12 +420,12 @@ mod tests {
         Manifest {
             id: 0x19a_8b7c_6d5e,
             incarnation: 3,
-            stream: Some(Stream { id: ID, from: Some(900) }),
+            stream: Some(Stream { id: ID, from: Some(StreamPosition::new(900)) }),
             databases: 16,
             former: vec![7, 9],
             base: Base {
-                slice: 4_711,
-                position: 1_000,
+                slice: Lsn::new(4_711),
+                position: StreamPosition::new(1_000),
                 file: Some("base-0000019a8b7c6d5e-2.rdb".to_owned()),
             },
             segments: vec![
@@ -434,7 +440,7 @@ mod tests {
 
     #[test]
     fn a_manifest_is_read_back() {
-        let empty = Base { slice: 0, position: 0, file: None };
+        let empty = Base { slice: Lsn::NONE, position: StreamPosition::START, file: None };
         let first = Manifest {
             incarnation: 1,
             stream: None,
@@ -452,7 +458,7 @@ mod tests {
             assert_eq!(Manifest::decode(manifest.encode().as_bytes()), Ok(manifest));
         }
         assert_eq!(manifest().segment_behind_base(), 1);
-        let behind = Base { slice: 4_710, ..manifest().base };
+        let behind = Base { slice: Lsn::new(4_710), ..manifest().base };
         assert_eq!(Manifest { base: behind, ..manifest() }.segment_behind_base(), 0);
     }
 
@@ -462,15 +468,19 @@ mod tests {
         let (own, other) = (0x76912acb, 0x76912acc);
         assert_eq!(tag(&ID), own);
         for (manifest, position, frame, expected) in [
-            (stream(Some(900)), 899, other, true),
-            (stream(Some(900)), 900, other, true),
-            (stream(Some(900)), 901, other, false),
-            (stream(Some(900)), 901, 0, false),
-            (stream(Some(900)), 901, own, true),
+            (stream(Some(StreamPosition::new(900))), 899, other, true),
+            (stream(Some(StreamPosition::new(900))), 900, other, true),
+            (stream(Some(StreamPosition::new(900))), 901, other, false),
+            (stream(Some(StreamPosition::new(900))), 901, 0, false),
+            (stream(Some(StreamPosition::new(900))), 901, own, true),
             (stream(None), 901, 0, true),
             (Manifest { stream: None, ..manifest() }, 0, 0, false),
         ] {
-            assert_eq!(manifest.stream_at(position, frame), expected.then_some(ID), "{position} {frame:x}");
+            assert_eq!(
+                manifest.stream_at(StreamPosition::new(position), frame),
+                expected.then_some(ID),
+                "{position} {frame:x}"
+            );
         }
     }
 

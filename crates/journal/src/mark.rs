@@ -21,6 +21,7 @@
 //!
 //! Not here: the times of writing it (`log_thread.rs`, `disk_thread.rs`).
 
+use effectlog::Lsn;
 use proactor::{DIRECT_BYTES, DiskFile, Open};
 
 use crate::checksum::crc64;
@@ -40,7 +41,7 @@ pub(crate) struct Mark {
     /// The incarnation of the journal.
     pub(crate) incarnation: u32,
     /// The last durable slice.
-    pub(crate) slice: u64,
+    pub(crate) slice: Lsn,
 }
 
 impl Mark {
@@ -49,7 +50,7 @@ impl Mark {
         bytes[..8].copy_from_slice(MAGIC);
         bytes[8..16].copy_from_slice(&journal_id.to_le_bytes());
         bytes[16..20].copy_from_slice(&self.incarnation.to_le_bytes());
-        bytes[24..CHECKED_BYTES].copy_from_slice(&self.slice.to_le_bytes());
+        bytes[24..CHECKED_BYTES].copy_from_slice(&self.slice.get().to_le_bytes());
         let checksum = crc64(&bytes[..CHECKED_BYTES]);
         bytes[CHECKED_BYTES..].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -57,7 +58,7 @@ impl Mark {
 
     fn decode(bytes: &[u8; RECORD_BYTES], journal_id: u64) -> Option<Mark> {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
-        let mark = Mark { incarnation: word(16) as u32, slice: word(24) };
+        let mark = Mark { incarnation: word(16) as u32, slice: Lsn::new(word(24)) };
         (mark.encode(journal_id) == *bytes).then_some(mark)
     }
 
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_mark_is_read_back_and_no_bit_of_it_may_change() {
-        let mark = Mark { incarnation: 3, slice: 4711 };
+        let mark = Mark { incarnation: 3, slice: Lsn::new(4711) };
         let bytes = mark.encode(0xabcd);
         assert_eq!(Mark::decode(&bytes, 0xabcd), Some(mark));
         assert_eq!(Mark::decode(&bytes, 0xabce), None, "it is of another journal");
@@ -128,6 +129,8 @@ mod tests {
             changed[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Mark::decode(&changed, 0xabcd), None, "bit {bit}");
         }
-        assert!(mark < Mark { incarnation: 4, slice: 0 } && mark < Mark { slice: 4712, ..mark });
+        assert!(
+            mark < Mark { incarnation: 4, slice: Lsn::NONE } && mark < Mark { slice: Lsn::new(4712), ..mark }
+        );
     }
 }

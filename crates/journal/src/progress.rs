@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-use effectlog::Log;
+use effectlog::{AtomicLsn, AtomicStreamPosition, Log, Lsn, StreamPosition};
 
 use crate::pressure::Pressure;
 use crate::writer::Policy;
@@ -60,7 +60,7 @@ pub struct Counts {
     /// The bytes that the log thread has taken out of the log, or is about to take, and has not written.
     pub taken_bytes: AtomicU64,
     /// The position at the end of the stream.
-    pub position: AtomicU64,
+    pub position: AtomicStreamPosition,
 }
 
 /// Wakes a thread that waits for something.
@@ -73,16 +73,16 @@ pub struct Progress {
     refusal: AtomicU8,
     /// The amount and the age of waiting changes.
     pub pressure: Pressure,
-    written: CacheLine<AtomicU64>,
-    durable: CacheLine<AtomicU64>,
+    written: CacheLine<AtomicLsn>,
+    durable: CacheLine<AtomicLsn>,
     /// The last slice of the journal that was closed last.
-    ended: AtomicU64,
+    ended: AtomicLsn,
     /// The last slice that a client waits to be durable, under any policy.
-    asked: AtomicU64,
+    asked: AtomicLsn,
     /// The last slice that a client waits to be closed.
-    hurried: CacheLine<AtomicU64>,
-    /// For each thread, the first slice that it waits for. 0: none.
-    awaited: Box<[CacheLine<AtomicU64>]>,
+    hurried: CacheLine<AtomicLsn>,
+    /// For each thread, the first slice that it waits for.
+    awaited: Box<[CacheLine<AtomicLsn>]>,
     wake: Wake,
     /// Whether the log thread sleeps and must be woken.
     is_asleep: CacheLine<AtomicBool>,
@@ -94,15 +94,15 @@ pub struct Progress {
 
 impl Progress {
     /// Creates the progress of a journal that is durable up to `slice`. `wake` wakes one of `threads` threads.
-    pub fn new(threads: usize, slice: u64, policy: Policy, wake: Wake) -> Progress {
+    pub fn new(threads: usize, slice: Lsn, policy: Policy, wake: Wake) -> Progress {
         Progress {
             policy: AtomicU8::new(policy as u8),
             refusal: AtomicU8::new(Refusal::None as u8),
             pressure: Pressure::default(),
-            written: CacheLine(AtomicU64::new(slice)),
-            durable: CacheLine(AtomicU64::new(slice)),
-            ended: AtomicU64::new(0),
-            asked: AtomicU64::new(0),
+            written: CacheLine(AtomicLsn::new(slice)),
+            durable: CacheLine(AtomicLsn::new(slice)),
+            ended: AtomicLsn::default(),
+            asked: AtomicLsn::default(),
             hurried: CacheLine::default(),
             awaited: (0..threads).map(|_| CacheLine::default()).collect(),
             wake,
@@ -231,78 +231,81 @@ impl Progress {
     }
 
     /// The last slice that was written to the system.
-    pub fn written(&self) -> u64 {
+    pub fn written(&self) -> Lsn {
         self.written.0.load(Ordering::Acquire)
     }
 
     /// Notes that the log thread has written all slices up to this one to the system.
-    pub fn note_written(&self, slice: u64) {
+    pub fn note_written(&self, slice: Lsn) {
         assert!(slice >= self.written(), "slice {slice} is written after a later one");
         self.written.0.store(slice, Ordering::Release);
     }
 
     /// The last slice that survives a power failure, with all before it.
     #[inline]
-    pub fn durable(&self) -> u64 {
+    pub fn durable(&self) -> Lsn {
         self.durable.0.load(Ordering::Acquire)
     }
 
     /// Notes that all slices up to this one are durable. Wakes the threads that wait for that.
-    pub fn note_durable(&self, slice: u64) {
+    pub fn note_durable(&self, slice: Lsn) {
         assert!(slice <= self.written(), "slice {slice} is durable and was never written");
         // Two threads may sync, and the later one may cover less.
         self.durable.0.fetch_max(slice, Ordering::Release);
         fence(Ordering::SeqCst);
         for (thread, awaited) in self.awaited.iter().enumerate() {
             let wanted = awaited.0.load(Ordering::Relaxed);
-            if wanted != 0 && wanted <= slice && awaited.0.swap(0, Ordering::Relaxed) != 0 {
+            if wanted != Lsn::NONE
+                && wanted <= slice
+                && awaited.0.swap(Lsn::NONE, Ordering::Relaxed) != Lsn::NONE
+            {
                 (self.wake)(thread);
             }
         }
     }
 
     /// Asks for a thread to be woken when `slice` is durable. Returns false if it is already.
-    pub fn awaits(&self, thread: usize, slice: u64) -> bool {
+    pub fn awaits(&self, thread: usize, slice: Lsn) -> bool {
         self.awaited[thread].0.store(slice, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.durable() < slice
     }
 
     /// Makes this slice, which may be open and empty, be written and synced at once, because a client waits for it.
-    pub fn ask_for(&self, slice: u64) {
+    pub fn ask_for(&self, slice: Lsn) {
         self.asked.fetch_max(slice, Ordering::Relaxed);
         self.wake_log_thread();
     }
 
     /// Makes this slice be closed at once rather than at the log thread's next check, because a client waits for it.
-    pub fn hurry(&self, slice: u64) {
+    pub fn hurry(&self, slice: Lsn) {
         self.hurried.0.fetch_max(slice, Ordering::Relaxed);
         self.wake_log_thread();
     }
 
     /// The last slice that must be closed at once.
-    pub(crate) fn hurried(&self) -> u64 {
+    pub(crate) fn hurried(&self) -> Lsn {
         self.hurried.0.load(Ordering::Relaxed)
     }
 
     /// The last slice that a client waits for.
-    pub(crate) fn asked(&self) -> u64 {
+    pub(crate) fn asked(&self) -> Lsn {
         self.asked.load(Ordering::Relaxed)
     }
 
     /// Whether the journal that ends with `slice` is closed, and neither the log thread nor the disk thread uses its
     /// files any more.
-    pub fn has_ended(&self, slice: u64) -> bool {
+    pub fn has_ended(&self, slice: Lsn) -> bool {
         self.ended.load(Ordering::Acquire) >= slice
     }
 
     /// Notes that the journal that ends with this slice is closed.
-    pub(crate) fn note_ended(&self, slice: u64) {
+    pub(crate) fn note_ended(&self, slice: Lsn) {
         self.ended.store(slice, Ordering::Release);
     }
 
     /// Notes that a journal was opened that is durable up to `slice`, whose end has this position in the stream.
-    pub fn begin(&self, slice: u64, position: u64) {
+    pub fn begin(&self, slice: Lsn, position: StreamPosition) {
         self.written.0.store(slice, Ordering::Release);
         self.durable.0.store(slice, Ordering::Release);
         self.counts.position.store(position, Ordering::Relaxed);
@@ -381,23 +384,23 @@ mod tests {
         let wake = Box::new(move |thread: usize| {
             bell[thread].fetch_add(1, Ordering::Relaxed);
         });
-        let progress = Progress::new(2, 10, Policy::Always, wake);
-        assert!(!progress.awaits(0, 10), "that is durable already");
-        assert!(progress.awaits(0, 11) && progress.awaits(1, 13));
+        let progress = Progress::new(2, Lsn::new(10), Policy::Always, wake);
+        assert!(!progress.awaits(0, Lsn::new(10)), "that is durable already");
+        assert!(progress.awaits(0, Lsn::new(11)) && progress.awaits(1, Lsn::new(13)));
         let counts = || [0, 1].map(|thread: usize| woken[thread].load(Ordering::Relaxed));
-        progress.note_written(12);
+        progress.note_written(Lsn::new(12));
         assert_eq!(counts(), [0, 0], "what is written is not durable");
-        progress.note_durable(12);
-        assert_eq!((counts(), progress.durable()), ([1, 0], 12));
-        progress.note_written(13);
-        progress.note_durable(13);
-        progress.note_durable(13);
+        progress.note_durable(Lsn::new(12));
+        assert_eq!((counts(), progress.durable()), ([1, 0], Lsn::new(12)));
+        progress.note_written(Lsn::new(13));
+        progress.note_durable(Lsn::new(13));
+        progress.note_durable(Lsn::new(13));
         assert_eq!(counts(), [1, 1]);
     }
 
     #[test]
     #[should_panic(expected = "never written")]
     fn nothing_is_durable_that_was_not_written() {
-        Progress::new(1, 3, Policy::Always, Box::new(|_| {})).note_durable(4);
+        Progress::new(1, Lsn::new(3), Policy::Always, Box::new(|_| {})).note_durable(Lsn::new(4));
     }
 }

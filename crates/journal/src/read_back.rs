@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use effectlog::RedisVersion;
+use effectlog::{RedisVersion, StreamPosition};
 
 use crate::error::Error;
 use crate::journal::Journal;
@@ -20,14 +20,14 @@ pub struct ReadBack {
     journal: Journal,
     /// The scan, which ends where nothing more had been written, and the slice up to which data had certainly been
     /// written.
-    scan: Option<(Scan, u64)>,
-    position: u64,
-    end: u64,
+    scan: Option<(Scan, StreamPosition)>,
+    position: StreamPosition,
+    end: StreamPosition,
 }
 
 impl Journal {
     /// Reads the stream from `position`, which was written, up to `end`, which may not be written yet.
-    pub fn read_back(&self, position: u64, end: u64) -> ReadBack {
+    pub fn read_back(&self, position: StreamPosition, end: StreamPosition) -> ReadBack {
         ReadBack { journal: self.clone(), scan: None, position, end }
     }
 }
@@ -54,7 +54,7 @@ impl ReadBack {
                     return Err(self.journal.gone(self.position));
                 }
                 Some(Scanned { slice, .. }) => {
-                    let known = (self.position - slice.position) as usize;
+                    let known = self.position.since(slice.position) as usize;
                     self.position = slice.end();
                     let mut bytes = slice.into_payload(version);
                     bytes.drain(..known);

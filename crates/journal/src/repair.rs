@@ -7,6 +7,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use effectlog::Lsn;
+
 use crate::copy::copy_file;
 use crate::error::Error;
 use crate::folder::LockedFolder;
@@ -44,7 +46,7 @@ impl Repair {
     }
 
     /// The last slice that stays.
-    pub fn last_slice(&self) -> u64 {
+    pub fn last_slice(&self) -> Lsn {
         self.end.place.last_slice().max(self.manifest.base.slice)
     }
 
@@ -53,7 +55,7 @@ impl Repair {
         let Repair { folder, manifest, mut end, .. } = self;
         folder.settle_manifest(&manifest)?;
         if end.place.slice <= manifest.base.slice || end.place.is_within_slice {
-            let (slice, position) = (manifest.base.slice + 1, manifest.base.position);
+            let (slice, position) = (manifest.base.slice.next(), manifest.base.position);
             end.place = FramePlace { slice, position, checksum: 0, is_within_slice: false };
             end.segments.clear();
         }

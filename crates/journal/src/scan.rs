@@ -23,7 +23,7 @@
 
 use std::path::PathBuf;
 
-use effectlog::Slice;
+use effectlog::{Lsn, Slice, StreamPosition};
 
 use crate::error::{Error, ErrorKind};
 use crate::folder::Folder;
@@ -71,7 +71,7 @@ pub enum Verdict {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Skipped {
     /// The first slice that is not complete.
-    pub slice: u64,
+    pub slice: Lsn,
     /// The file with the first frame that does not count.
     pub file: PathBuf,
     /// The offset in it at which that frame should begin.
@@ -79,7 +79,7 @@ pub struct Skipped {
     /// The reason why it does not count.
     pub what: &'static str,
     /// The slice with which the log continues.
-    pub until: u64,
+    pub until: Lsn,
 }
 
 /// The end of a log.
@@ -142,7 +142,7 @@ enum Misfit {
     OtherJournal,
     OtherTerm,
     /// It belongs to this slice, but another one is expected.
-    OtherSlice(u64),
+    OtherSlice(Lsn),
     OtherPart,
     OtherPosition,
     Chain,
@@ -168,7 +168,7 @@ impl Misfit {
     }
 
     /// Whether these are remains of an earlier use of the segment, or its end: no sign that something was written here.
-    fn is_remains(self, slice: u64) -> bool {
+    fn is_remains(self, slice: Lsn) -> bool {
         match self {
             Misfit::SegmentEnds | Misfit::OtherJournal | Misfit::OtherTerm => true,
             Misfit::Head(no_frame) => no_frame == NoFrame::Magic,
@@ -186,7 +186,7 @@ pub struct Scan {
     /// The mark when the scan began.
     durable: Option<Durable>,
     /// Slices up to this one are read but not returned.
-    told_after: u64,
+    told_after: Lsn,
     /// Whether damage to slices in the base is skipped.
     skips: bool,
     skipped: Vec<Skipped>,
@@ -230,29 +230,33 @@ impl Scan {
 
     /// Reads all existing slices.
     pub fn everything(folder: &Folder, manifest: &Manifest) -> Result<Scan, Error> {
-        Scan::new(folder, manifest, 0, 0, true)
+        Scan::new(folder, manifest, 0, Lsn::NONE, true)
     }
 
     /// Reads from the slice that contains `position` of the stream on, and possibly some slices before it.
-    pub(crate) fn from(folder: &Folder, manifest: &Manifest, position: u64) -> Result<Scan, Error> {
+    pub(crate) fn from(
+        folder: &Folder,
+        manifest: &Manifest,
+        position: StreamPosition,
+    ) -> Result<Scan, Error> {
         let begins_before = |start: &SegmentStart| start.place.position <= position;
         let segments = &manifest.segments[..manifest.segments.partition_point(begins_before)];
         // A segment that begins within a slice lacks a part of that slice.
         let index = segments.iter().rposition(|start| !start.place.is_within_slice).unwrap_or(0);
-        Scan::new(folder, manifest, index, 0, false)
+        Scan::new(folder, manifest, index, Lsn::NONE, false)
     }
 
     fn new(
         folder: &Folder,
         manifest: &Manifest,
         index: usize,
-        told_after: u64,
+        told_after: Lsn,
         skips: bool,
     ) -> Result<Scan, Error> {
         let SegmentStart { number, incarnation, place } = manifest.segments[index];
         let at = ScanMark { index, offset: 0, incarnation, place, stream_tag: 0 };
         // A slice whose beginning is gone is not returned.
-        let told_after = told_after.max(if place.is_within_slice { place.slice } else { 0 });
+        let told_after = told_after.max(if place.is_within_slice { place.slice } else { Lsn::NONE });
         // A caller that reads from the middle needs no verdict.
         let durable = if skips { Durable::read(folder, manifest.id) } else { None };
         let reader = SegmentReader::open(folder, manifest.id, number)?;
@@ -321,14 +325,14 @@ impl Scan {
         let file = self.folder.segment(self.manifest.id, number);
         let (offset, what) = (self.at.offset, misfit.what());
         let next = self.segment(self.at.index + 1).and_then(|(_, start)| start);
-        let next = next.filter(|next| next.place.is_before_slice(base.slice + 1));
+        let next = next.filter(|next| next.place.is_before_slice(base.slice.next()));
         if let Some((at, frame)) = self.next_certain()? {
             (self.at.offset, self.at.place, self.at.stream_tag) = (at, before(&frame), frame.stream_tag);
         } else if let Some(next) = next {
             self.enter(next)?;
             // A slice whose beginning is gone is not returned.
             self.told_after =
-                self.told_after.max(if next.place.is_within_slice { next.place.slice } else { 0 });
+                self.told_after.max(if next.place.is_within_slice { next.place.slice } else { Lsn::NONE });
         } else {
             return Ok(false);
         }
@@ -351,8 +355,8 @@ impl Scan {
             let is_ours =
                 (frame.journal_id, frame.incarnation) == (self.manifest.id, at.incarnation) && frame.is_first;
             let is_behind = frame.slice >= at.place.slice && frame.position >= at.place.position;
-            let is_of_base =
-                frame.slice <= base.slice || (frame.slice, frame.position) == (base.slice + 1, base.position);
+            let is_of_base = frame.slice <= base.slice
+                || (frame.slice, frame.position) == (base.slice.next(), base.position);
             if is_ours
                 && is_behind
                 && is_of_base
@@ -447,8 +451,8 @@ impl Scan {
         }
         self.at.offset += padded_bytes(payload_bytes) as u64;
         self.at.place = FramePlace {
-            slice: frame.slice + u64::from(frame.is_last),
-            position: frame.position + payload_bytes as u64,
+            slice: if frame.is_last { frame.slice.next() } else { frame.slice },
+            position: frame.position.plus(payload_bytes),
             checksum: head.checksum,
             is_within_slice: !frame.is_last,
         };
@@ -562,7 +566,7 @@ impl Scan {
         if missing <= self.manifest.base.slice {
             return Ok(Verdict::Damaged { what: "the log ends before its base" });
         }
-        let mut dropped_bytes = self.at.place.position - self.whole.place.position;
+        let mut dropped_bytes = self.at.place.position.since(self.whole.place.position);
         let mut is_torn = dropped_bytes > 0 || self.at.place.is_within_slice || !misfit.is_remains(missing);
         let (mut index, mut offset) = (self.at.index, self.at.offset);
         while let Some((number, _)) = self.segment(index) {

@@ -12,6 +12,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use effectlog::{Lsn, StreamPosition};
+
 use crate::frame::{PAYLOAD_BYTES_MAX, padded_bytes};
 
 /// A segment for which the log waits is up to four times as long as this, or as long as the log.
@@ -116,9 +118,9 @@ pub struct SegmentStart {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FramePlace {
     /// The slice of the next frame.
-    pub slice: u64,
+    pub slice: Lsn,
     /// The position of that frame's payload in the stream.
-    pub position: u64,
+    pub position: StreamPosition,
     /// The checksum of the head of the frame before.
     pub checksum: u64,
     /// Whether the slice has frames before this place.
@@ -127,12 +129,12 @@ pub struct FramePlace {
 
 impl FramePlace {
     /// The last slice that is complete before this place.
-    pub fn last_slice(&self) -> u64 {
-        self.slice - 1
+    pub fn last_slice(&self) -> Lsn {
+        self.slice.before()
     }
 
     /// Whether all slices from `slice` on begin at this place or behind it.
-    pub fn is_before_slice(&self, slice: u64) -> bool {
+    pub fn is_before_slice(&self, slice: Lsn) -> bool {
         self.slice < slice || self.slice == slice && !self.is_within_slice
     }
 }
@@ -174,9 +176,14 @@ mod tests {
 
     #[test]
     fn a_place_knows_which_slices_are_behind_it() {
-        let between = FramePlace { slice: 5, position: 0, checksum: 0, is_within_slice: false };
+        let between = FramePlace {
+            slice: Lsn::new(5),
+            position: StreamPosition::START,
+            checksum: 0,
+            is_within_slice: false,
+        };
         let within = FramePlace { is_within_slice: true, ..between };
-        assert!(between.is_before_slice(5) && !between.is_before_slice(4));
-        assert!(!within.is_before_slice(5) && within.is_before_slice(6));
+        assert!(between.is_before_slice(Lsn::new(5)) && !between.is_before_slice(Lsn::new(4)));
+        assert!(!within.is_before_slice(Lsn::new(5)) && within.is_before_slice(Lsn::new(6)));
     }
 }

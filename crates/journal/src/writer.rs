@@ -16,7 +16,7 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use effectlog::Slice;
+use effectlog::{Lsn, Slice, StreamPosition};
 use proactor::Open;
 
 use crate::buffer::Buffer;
@@ -58,8 +58,8 @@ pub struct Writer {
     /// The tag of the stream's id, see [`tag`].
     stream_tag: u32,
     /// The last slice that is not empty, and the last one that a frame has declared durable.
-    last_filled: u64,
-    last_confirmed: u64,
+    last_filled: Lsn,
+    last_confirmed: Lsn,
 }
 
 impl Writer {
@@ -88,7 +88,7 @@ impl Writer {
     }
 
     /// The number and the position that the next slice must have.
-    pub fn next(&self) -> (u64, u64) {
+    pub fn next(&self) -> (Lsn, StreamPosition) {
         (self.place.slice, self.place.position)
     }
 
@@ -97,11 +97,11 @@ impl Writer {
     /// # Panics
     ///
     /// If something was written, or the journal has a base.
-    pub fn begin_at(&mut self, (slice, position): (u64, u64)) {
+    pub fn begin_at(&mut self, (slice, position): (Lsn, StreamPosition)) {
         assert!(self.offset == 0 && self.buffer.len() == 0, "the journal has begun");
-        assert!(slice > 0, "there is no slice 0");
+        assert!(slice > Lsn::NONE, "there is no slice 0");
         (self.place.slice, self.place.position) = (slice, position);
-        (self.last_filled, self.last_confirmed) = (slice - 1, slice - 1);
+        (self.last_filled, self.last_confirmed) = (slice.before(), slice.before());
         self.shared.begin_at(self.place);
     }
 
@@ -121,7 +121,7 @@ impl Writer {
     /// # Panics
     ///
     /// If they do not begin where the last one ended.
-    pub fn append<S: Borrow<Slice>>(&mut self, slices: &[S], unix_ms: u64) -> Result<u64, Trouble> {
+    pub fn append<S: Borrow<Slice>>(&mut self, slices: &[S], unix_ms: u64) -> Result<Lsn, Trouble> {
         self.shared.check()?;
         if let Some(needed) = self.lacks_spares(slices) {
             return Err(Trouble::NoSpare { needed });
@@ -231,8 +231,8 @@ impl Writer {
             };
             let checksum = frame.encode(payload, &mut self.buffer);
             self.place = FramePlace {
-                slice: slice.number + u64::from(is_last),
-                position: self.place.position + payload.len() as u64,
+                slice: if is_last { slice.number.next() } else { slice.number },
+                position: self.place.position.plus(payload.len()),
                 checksum,
                 is_within_slice: !is_last,
             };
@@ -286,7 +286,7 @@ impl Writer {
 
     /// A deliberate mistake: rewrites the last frame to confirm it.
     #[cfg(test)]
-    fn confirm_in_place(&mut self) -> Result<u64, Trouble> {
+    fn confirm_in_place(&mut self) -> Result<Lsn, Trouble> {
         use crate::frame::{BLOCK_BYTES, HEAD_BYTES, Head};
         let last = self.place.last_slice();
         let Some(offset) = self.offset.checked_sub(BLOCK_BYTES as u64) else { return Ok(last) };
@@ -302,7 +302,7 @@ impl Writer {
     }
 
     #[cfg(not(test))]
-    fn confirm_in_place(&mut self) -> Result<u64, Trouble> {
+    fn confirm_in_place(&mut self) -> Result<Lsn, Trouble> {
         Ok(self.place.last_slice())
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 
-use effectlog::{Backlog, Collector, Log};
+use effectlog::{Backlog, Collector, Log, Lsn, Stamp};
 use heap::{Exempt, counted_bytes, exempt_bytes};
 use journal::{DiskThread, Intake, LogThread, OnFailure, Order, Policy, Progress, Step};
 use proactor::Clock;
@@ -67,7 +67,7 @@ fn settle(thread: &mut LogThread) {
 fn what_waits_for_the_log_thread_or_for_replicas_does_not_count() {
     heap::own();
     let (log, mut recorders, ends) = Log::new(1, Box::new(|| 0));
-    let progress = Arc::new(Progress::new(1, 0, Policy::Everysec, Box::new(|_| {})));
+    let progress = Arc::new(Progress::new(1, Lsn::NONE, Policy::Everysec, Box::new(|_| {})));
     let backlog = Arc::new(Backlog::new(1, Box::new(|_| {})));
     backlog.set_limits(1 << 20, 1 << 30);
     let (clock, on_failure): (Clock, OnFailure) = (Clock::real(), Arc::new(|_| {}));
@@ -76,7 +76,7 @@ fn what_waits_for_the_log_thread_or_for_replicas_does_not_count() {
     let collector = Collector::new(&log, ends);
     let intake = Intake::new((&log, collector, &backlog), &progress, obeyed);
     let mut thread = LogThread::new((&log, &intake), &progress, &clock, disk, on_failure);
-    let last = log.turn_on(log.slice() + 1);
+    let last = log.turn_on(log.slice().next());
     orders.send(Order::Stream(last, true)).expect("it takes orders");
     settle(&mut thread);
     let value = vec![b'x'; RECORD_BYTES];
@@ -89,7 +89,7 @@ fn what_waits_for_the_log_thread_or_for_replicas_does_not_count() {
     let mut commit = |count: usize| {
         for _ in 0..count {
             recorders[0].push(0, &[b"SET", b"key", &value]);
-            recorders[0].commit(0).expect("it is on");
+            recorders[0].commit(Stamp::NONE).expect("it is on");
         }
     };
     commit(RECORDS);

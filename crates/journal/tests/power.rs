@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ds::random::Random;
-use effectlog::Slice;
+use effectlog::{Lsn, Slice, StreamPosition};
 use journal::{Base, Beginning, Contents, Data, Folder, Journal, Policy, Trouble, Tuning};
 use powerlog::{Bytes, Disk, Event, Promise, Recording, What};
 use scratch::Scratch;
@@ -32,11 +32,12 @@ fn journal_in(folder: &Path) -> Folder {
     Folder::new(proactor::Disk::real(), &folder.join("appendonlydir"))
 }
 
-fn slice(number: u64, position: u64) -> Slice {
+fn slice(lsn: Lsn, position: StreamPosition) -> Slice {
+    let number = lsn.get();
     let bytes = (number * 7919 % 9000) as usize;
     let mut payload = vec![number as u8; bytes];
     payload.iter_mut().step_by(97).enumerate().for_each(|(mark, byte)| *byte = mark as u8);
-    Slice { number, position, db: Some(0), payload }
+    Slice { number: lsn, position, db: Some(0), payload }
 }
 
 /// What is recorded: a journal whose segments are recycled. What was reported goes to a file beside it.
@@ -44,21 +45,28 @@ fn write_a_journal(folder: &Path, policy: Policy) {
     let mut told =
         OpenOptions::new().create(true).append(true).open(folder.join("told")).expect("a new file");
     let locked = Arc::new(journal_in(folder).lock().expect("nobody has it"));
-    let beginning = Beginning { id: 7, stream: None, databases: 16, slice: 0, position: 0, data: Data::None };
+    let beginning = Beginning {
+        id: 7,
+        stream: None,
+        databases: 16,
+        slice: Lsn::NONE,
+        position: StreamPosition::START,
+        data: Data::None,
+    };
     let (journal, mut writer) =
         Journal::create(locked, TUNING, policy, beginning).expect("the disk is sound");
-    while writer.next().0 <= SLICES {
+    while writer.next().0.get() <= SLICES {
         let (number, position) = writer.next();
         let next = slice(number, position);
         match writer.append(std::slice::from_ref(&next), 1_000) {
-            Ok(last) => told.write_all(&last.to_ne_bytes()).expect("the disk is sound"),
+            Ok(last) => told.write_all(&last.get().to_ne_bytes()).expect("the disk is sound"),
             Err(Trouble::NoSpare { needed }) => {
                 journal.prepare_spare(needed).expect("the disk is sound");
                 continue;
             }
             Err(trouble) => panic!("{trouble}"),
         }
-        if number % 40 == 0 {
+        if number.get() % 40 == 0 {
             let base = Base { slice: number, position: next.end(), file: None };
             journal.set_base(&base, 0).expect("the disk is sound");
         }
@@ -86,13 +94,13 @@ fn last_slice(folder: &Path) -> Result<u64, String> {
     let mut scan = locked.recover(&manifest).map_err(|error| error.to_string())?;
     let mut last = manifest.base.slice;
     while let Some(scanned) = scan.next_slice().map_err(|error| error.to_string())? {
-        if scanned.slice != slice(last + 1, scanned.slice.position) {
+        if scanned.slice != slice(last.next(), scanned.slice.position) {
             return Err(format!("behind slice {last} comes {:?}", scanned.slice.number));
         }
         last = scanned.slice.number;
     }
     let end = scan.end().map_err(|error| error.to_string())?;
-    end.damage().map_or(Ok(last), |damage| Err(damage.to_string()))
+    end.damage().map_or(Ok(last.get()), |damage| Err(damage.to_string()))
 }
 
 /// Whether there is anything to do: the process that is recorded has, and the test where processes can be recorded.

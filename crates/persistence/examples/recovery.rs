@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use ds::hashing::Seed;
-use effectlog::Slice;
+use effectlog::{Lsn, Slice, StreamPosition};
 use engine::{Command, Entry, Rule, Run, Table};
 use keyspace::Config;
 use persistence::{Extras, FoundSlice, Load, Names, Progress, Recovery, Role, Tuning};
@@ -45,7 +45,7 @@ impl Extras for Nobody {
 
 fn slices(effect_count: u64) -> Vec<Slice> {
     let value = "v".repeat(VALUE_BYTES);
-    let (mut slices, mut position) = (Vec::new(), 0);
+    let (mut slices, mut position) = (Vec::new(), StreamPosition::START);
     for number in 1..=effect_count / EFFECTS_PER_SLICE {
         let mut payload = Vec::new();
         if number == 1 {
@@ -61,7 +61,7 @@ fn slices(effect_count: u64) -> Vec<Slice> {
                 ),
             }
         }
-        let slice = Slice { number, position, db: (number > 1).then_some(0), payload };
+        let slice = Slice { number: Lsn::new(number), position, db: (number > 1).then_some(0), payload };
         position = slice.end();
         slices.push(slice);
     }
@@ -109,8 +109,8 @@ fn main() {
     let recovery = Recovery {
         name: "journal",
         base: None,
-        slice: 0,
-        position: 0,
+        slice: Lsn::NONE,
+        position: StreamPosition::START,
         slice_bytes,
         table: &table,
         roles: &roles,

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use effectlog::{Lsn, StreamPosition};
+
 use crate::runner::NO_SUCH_DB;
 
 /// The advice for a slice that is intact but cannot be applied.
@@ -56,9 +58,9 @@ pub enum Error {
         /// The path of the file.
         name: String,
         /// The number of the slice.
-        slice: u64,
+        slice: Lsn,
         /// Its position in the stream, in bytes.
-        position: u64,
+        position: StreamPosition,
         /// A part of a sentence.
         why: String,
     },
@@ -72,9 +74,9 @@ pub enum Error {
         /// The first bytes of the command's name.
         command: String,
         /// The number of the slice.
-        slice: u64,
+        slice: Lsn,
         /// The position of the command in the stream, in bytes.
-        position: u64,
+        position: StreamPosition,
         /// A part of a sentence.
         why: String,
     },

@@ -102,17 +102,17 @@ impl Spool {
         SpoolProgress { bytes: self.bytes.load(Ordering::Acquire), state }
     }
 
-    /// Reads at `position`. Returns the number of bytes, possibly fewer than there are, or 0 if none can be
+    /// Reads at `offset`. Returns the number of bytes, possibly fewer than there are, or 0 if none can be
     /// read yet. Does not wait for the disk: returns `None` if it would have to. The disk was then asked for
     /// the bytes, and the caller should try again soon.
-    pub fn read_at(&self, position: u64, into: &mut [u8]) -> io::Result<Option<usize>> {
-        let left = self.progress().bytes.saturating_sub(position);
+    pub fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<Option<usize>> {
+        let left = self.progress().bytes.saturating_sub(offset);
         let count = usize::try_from(left).unwrap_or(usize::MAX).min(into.len());
         if count == 0 {
             return Ok(Some(0));
         }
         let file = self.file.get().expect("there are bytes, so there is a file");
-        match file.read_ready_at(position, &mut into[..count])? {
+        match file.read_ready_at(offset, &mut into[..count])? {
             Some(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             read => Ok(read),
         }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use effectlog::Lsn;
 use engine::Flag::*;
 use engine::KeyFlag::NotKey;
 use engine::{
@@ -263,7 +264,8 @@ fn publish(ctx: &mut Ctx, scope: Scope) -> CommandResult {
         let medium = Medium::Channel(scope);
         let (channel, message) = (channel.into(), message.into());
         let by = subscriber(ctx);
-        let published = Published { to, medium, channel, message, held_for: 0, by: Some(by), memory: None };
+        let published =
+            Published { to, medium, channel, message, held_for: Lsn::NONE, by: Some(by), memory: None };
         ctx.store.tx.publish_by(by, published);
     }
     Ok(())

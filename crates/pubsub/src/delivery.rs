@@ -78,7 +78,7 @@ pub fn write_message(published: &Published, subscriptions: &Subscriptions, proto
     for receiver in published.to.iter().filter(|receiver| is_for(published, receiver, scope, subscriptions)) {
         let mark = out.mark();
         out.push_shared(encode(published, scope, receiver.pattern.as_deref(), proto));
-        out.hold_from(mark, published.held_for);
+        out.hold_from(mark, published.held_for.get());
     }
 }
 
@@ -132,6 +132,8 @@ fn encode(published: &Published, scope: Scope, pattern: Option<&[u8]>, proto: Pr
 
 #[cfg(test)]
 mod tests {
+    use effectlog::Lsn;
+
     use super::*;
 
     fn published(to: &[(u16, u64, Option<&str>)]) -> Published {
@@ -142,7 +144,7 @@ mod tests {
         let (channel, message) = (Arc::from(*b"news"), Arc::from(*b"hello"));
         let medium = Medium::Channel(Scope::Global);
         let to = to.iter().map(receiver).collect();
-        Published { to, medium, channel, message, held_for: 7, by: None, memory: None }
+        Published { to, medium, channel, message, held_for: Lsn::new(7), by: None, memory: None }
     }
 
     fn connections(published: &Published) -> Vec<u64> {
@@ -156,7 +158,7 @@ mod tests {
     fn each_thread_gets_one_message_with_its_receivers_in_their_order() {
         let mut sent = Vec::new();
         split_by_thread(published(TO), |thread, part| {
-            assert_eq!(part.held_for, 7);
+            assert_eq!(part.held_for, Lsn::new(7));
             sent.push((thread, connections(&part)));
         });
         assert_eq!(sent, [(1, vec![10, 30, 10]), (0, vec![20, 20])]);

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use effectlog::Lsn;
 use engine::{Medium, Published, Receiver, TxMessage};
 use shard::{Scope, Subscriber};
 
@@ -89,7 +90,7 @@ impl Directory {
     /// Takes keyspace events out of `outbox`, and sends those that have subscribers. To be called while the changed keys
     /// are locked, so that events of the same keys are sent in the order of the changes. They are held until slice
     /// `held_for` is durable.
-    pub fn send_events(&self, outbox: &mut Vec<TxMessage>, held_for: u64, mut send: impl FnMut(Published)) {
+    pub fn send_events(&self, outbox: &mut Vec<TxMessage>, held_for: Lsn, mut send: impl FnMut(Published)) {
         let events: Vec<TxMessage> =
             outbox.extract_if(.., |message| matches!(message, TxMessage::Event { .. })).collect();
         if events.is_empty() || self.patterns.len() + self.event_channels.len() == 0 {
@@ -156,7 +157,7 @@ mod tests {
         let event = TxMessage::Event { channel: channel.as_bytes().into(), message: (*b"set").into() };
         let mut outbox = vec![event, TxMessage::Flushed];
         let mut sent = Vec::new();
-        directory.send_events(&mut outbox, 0, |published| sent.extend(published.to));
+        directory.send_events(&mut outbox, Lsn::NONE, |published| sent.extend(published.to));
         assert!(matches!(outbox[..], [TxMessage::Flushed]));
         let shown = |receiver: &Receiver| {
             let pattern =

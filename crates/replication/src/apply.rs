@@ -128,7 +128,7 @@ impl Applier {
         let tx = stage.tx();
         tx.record.push_copy(db_before.unwrap_or(NO_DB), bytes);
         tx.hold.note_unpublished(true);
-        following.note_applied(following.offset() + bytes.len() as u64);
+        following.note_applied(following.offset().plus(bytes.len()));
         following.set_stream_db(db);
         stage.leave();
         (self.db, self.tries) = (db, 0);

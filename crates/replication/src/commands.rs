@@ -1,6 +1,6 @@
 //! REPLICAOF, FAILOVER, PSYNC and related commands.
 
-use effectlog::Reader;
+use effectlog::{Reader, StreamPosition};
 use engine::Flag::*;
 use engine::{
     Acl, CommandError, CommandResult, Group, Mode, Route, Rule, Shape, block, integer, keyword_is, oneof,
@@ -283,7 +283,7 @@ enum ResumePoint {
     /// In the part that is in memory.
     Memory(Reader),
     /// At this offset, in the journal.
-    Journal(u64),
+    Journal(StreamPosition),
 }
 
 /// Where in the stream the client continues, if it knows the stream and that part is still available.
@@ -291,11 +291,11 @@ fn place_of(ctx: &mut Ctx) -> Result<Option<ResumePoint>, CommandError> {
     let (id, first) = (ctx.args[1], parse_i64(ctx.args[2])?);
     let primary = ctx.host.parts.primary;
     // It names the first byte that it lacks, counted from 1.
-    let offset = u64::try_from(first).ok().and_then(|first| first.checked_sub(1));
+    let offset = u64::try_from(first).ok().and_then(|first| first.checked_sub(1)).map(StreamPosition::new);
     let history = primary.history();
     let place = offset.filter(|offset| history.knows(id, *offset)).and_then(|offset| {
         // Up to where it had another id the stream has been applied here.
-        let applied = history.previous.map_or(0, |(_, end)| end);
+        let applied = history.previous.map_or(StreamPosition::START, |(_, end)| end);
         let version = ctx.host.peer().capabilities.version();
         let log = ctx.host.parts.log;
         let reader = log.backlog.read_from_coming(offset, applied, version);
@@ -310,7 +310,7 @@ fn place_of(ctx: &mut Ctx) -> Result<Option<ResumePoint>, CommandError> {
         tracing::info!(
             "Partial resynchronization not accepted: the replica asked for {} behind offset {}; {history}, and {} on is kept",
             id.escape_ascii(),
-            offset.unwrap_or(0),
+            offset.unwrap_or_default(),
             ctx.host.parts.log.backlog.first()
         );
     }
@@ -353,8 +353,8 @@ fn replconf(ctx: &mut Ctx) -> CommandResult {
             let durable = more.clone().next().filter(|(option, _)| keyword_is(option, "FACK"));
             let divergence = more.find(|(option, _)| keyword_is(option, "DIVERGENCE"));
             let number = |text: &[u8]| parse_i64(text).ok().and_then(|number| u64::try_from(number).ok());
-            if let (Some(feed), Some(offset)) = (&peer.feed, number(value)) {
-                let durable = durable.and_then(|(_, value)| number(value));
+            if let (Some(feed), Some(offset)) = (&peer.feed, number(value).map(StreamPosition::new)) {
+                let durable = durable.and_then(|(_, value)| number(value)).map(StreamPosition::new);
                 feed.replica().acknowledge(offset, durable, now_ms);
                 feed.replica().note_divergence(divergence.and_then(|(_, value)| number(value)).unwrap_or(0));
                 ctx.host.parts.note_ack(now_ms);
@@ -425,7 +425,7 @@ const ROLE: Entry = Entry {
 fn role_of(ctx: &mut Ctx) -> CommandResult {
     let following = ctx.host.parts.following;
     if let Some(Address { host, port }) = following.primary() {
-        let offset = if following.is_link_up() { following.offset() as i64 } else { -1 };
+        let offset = if following.is_link_up() { following.offset().get() as i64 } else { -1 };
         ctx.reply.array(5);
         ctx.reply.bulk(b"slave");
         ctx.reply.bulk(host.as_bytes());
@@ -438,7 +438,7 @@ fn role_of(ctx: &mut Ctx) -> CommandResult {
     let online = || replicas.iter().filter(|replica| replica.state == "online");
     ctx.reply.array(3);
     ctx.reply.bulk(b"master");
-    ctx.reply.int(ctx.host.parts.log.position() as i64);
+    ctx.reply.int(ctx.host.parts.log.position().get() as i64);
     ctx.reply.array(online().count());
     for replica in online() {
         ctx.reply.array(3);

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use config::{REPL_BACKLOG_SIZE, REPLICA_ANNOUNCED, REPLICA_PRIORITY, REPLICA_READ_ONLY, Settings};
+use effectlog::StreamPosition;
 use observe::{Followed, Replication};
 
 use crate::address::Address;
@@ -18,7 +19,7 @@ pub fn facts(
     primary: &Primary,
     following: &Following,
     synced: &Synced,
-    (first, position): (Option<u64>, u64),
+    (first, position): (Option<StreamPosition>, StreamPosition),
     settings: &Settings,
     now_ms: u64,
 ) -> Replication {
@@ -28,13 +29,13 @@ pub fn facts(
     let followed = followed(following, settings, now_ms);
     // On a replica, the applied offset is the end of its stream, so both numbers must be from the same moment.
     let applied = followed.as_ref().filter(|_| following.is_synced()).map(|followed| followed.offset);
-    let offset = applied.unwrap_or(position);
+    let offset = applied.unwrap_or(position.get());
     Replication {
         followed,
         id: text(&history.id),
-        former: history.previous.map(|(id, end)| (text(&id), end)),
+        former: history.previous.map(|(id, end)| (text(&id), end.get())),
         offset,
-        first: first.filter(|first| *first <= offset),
+        first: first.map(StreamPosition::get).filter(|first| *first <= offset),
         backlog_bytes: settings.number(REPL_BACKLOG_SIZE) as u64,
         close_count: Quorum::count(settings, primary, now_ms),
         synced_count: Quorum::synced_count(settings, primary, now_ms),
@@ -59,7 +60,7 @@ fn followed(following: &Following, settings: &Settings, now_ms: u64) -> Option<F
         down_seconds: seconds_since(following.down_since_ms()),
         divergence: following.divergence.load(Ordering::Relaxed),
         offset: match following.resume() {
-            Resume::At(offset) => offset,
+            Resume::At(offset) => offset.get(),
             Resume::Later | Resume::Nowhere => 1,
         },
         // Its data may lack writes that its primary has acknowledged, so it must not be promoted.

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use effectlog::{Backlog, Found, Reader, RedisVersion};
+use effectlog::{Backlog, Found, Reader, RedisVersion, StreamPosition};
 use heap::{Exempt, Exemption};
 use persistence::{Spool, SpoolState};
 use proactor::{BlockingTasks, Waker};
@@ -86,7 +86,7 @@ pub struct Around<'a> {
     pub blocking_tasks: &'a BlockingTasks,
     /// Reads the journal between two positions of the stream, in the form that this release of Redis understands
     /// (`None`: unchanged).
-    pub read_back: &'a dyn Fn(Range<u64>, Option<RedisVersion>) -> Option<Read>,
+    pub read_back: &'a dyn Fn(Range<StreamPosition>, Option<RedisVersion>) -> Option<Read>,
 }
 
 impl Around<'_> {
@@ -109,7 +109,7 @@ pub enum FeedStep {
     /// It waits for the disk and must be stepped again soon.
     Soon,
     /// It has sent the stream up to this position.
-    CaughtUp(u64),
+    CaughtUp(StreamPosition),
     /// The replica must be disconnected, for this reason.
     Ends(Cow<'static, str>),
 }
@@ -222,7 +222,7 @@ impl Feed {
         if around.now_ms.saturating_sub(alive_ms) > around.limits.timeout_ms {
             return Some("nothing was received from it for repl-timeout");
         }
-        let behind_bytes = reader.map_or(0, |reader| around.backlog.end().saturating_sub(reader.position()));
+        let behind_bytes = reader.map_or(0, |reader| around.backlog.end().since(reader.position()));
         if behind_bytes > around.limits.bytes_max {
             return Some(TOO_FAR);
         }
@@ -368,7 +368,7 @@ fn send_stream(reader: &mut Reader, output: &mut Output) -> FeedStep {
 
 #[cfg(test)]
 mod tests {
-    use effectlog::{Dialect, SharedSlice, Slice};
+    use effectlog::{Dialect, Lsn, SharedSlice, Slice, Stamp};
     use heap::Exempt;
 
     use super::*;
@@ -378,12 +378,12 @@ mod tests {
     #[test]
     fn a_replica_begins_at_its_cut_whenever_it_looks() {
         let (log, mut recorders, ends) = effectlog::Log::new(1, Box::new(|| 0));
-        log.turn_on(1);
+        log.turn_on(Lsn::NONE.next());
         let mut collector = effectlog::Collector::new(&log, ends);
-        collector.begin(1, 0);
+        collector.begin(Lsn::NONE.next(), StreamPosition::START);
         let mut commit = |byte: u8, count: usize| {
             recorders[0].push(0, &[&vec![byte; count]]);
-            recorders[0].commit(0).expect("it is on");
+            recorders[0].commit(Stamp::NONE).expect("it is on");
         };
         let backlog = Arc::new(Backlog::new(1, Box::new(|_| {})));
         backlog.set_limits(10, 1 << 20);
@@ -423,7 +423,7 @@ mod tests {
         };
         let mut output = Output::new();
         assert_eq!(step(&mut output), FeedStep::Soon, "there is no backlog");
-        backlog.begin(0, 0);
+        backlog.begin(StreamPosition::START, Lsn::NONE);
         assert_eq!(step(&mut output), FeedStep::Soon, "the slice is not added");
         backlog.push(before.clone(), Dialect::default());
         for _ in 0..10 {
@@ -439,18 +439,20 @@ mod tests {
     fn a_step_writes_all_there_is_up_to_what_may_lie_ahead() {
         let backlog = Arc::new(Backlog::new(1, Box::new(|_| {})));
         backlog.set_limits(1 << 30, 1 << 30);
-        backlog.begin(0, 0);
+        backlog.begin(StreamPosition::START, Lsn::NONE);
+        let caught_up = |bytes| FeedStep::CaughtUp(StreamPosition::START.plus(bytes));
         let push = |payload: Vec<u8>| {
             let slice = Slice { position: backlog.end(), payload, ..Slice::default() };
             backlog.push(SharedSlice::new(slice, Exempt::Stream), Dialect::default());
         };
-        let (mut reader, mut output) = (backlog.read_from(0, None).expect("it begins there"), Output::new());
+        let (mut reader, mut output) =
+            (backlog.read_from(StreamPosition::START, None).expect("it begins there"), Output::new());
         [b"ab", b"cd", b"ef"].iter().for_each(|piece| push(piece.to_vec()));
-        assert_eq!(send_stream(&mut reader, &mut output), FeedStep::CaughtUp(6));
+        assert_eq!(send_stream(&mut reader, &mut output), caught_up(6));
         assert_eq!(output.to_vec(), b"abcdef");
         output.clear();
         [AHEAD_BYTES - 1, 3].into_iter().for_each(|count| push(vec![b'x'; count]));
         assert_eq!((send_stream(&mut reader, &mut output), output.len()), (FeedStep::Wrote, AHEAD_BYTES));
-        assert_eq!(send_stream(&mut reader, &mut output), FeedStep::CaughtUp(6 + AHEAD_BYTES as u64 + 2));
+        assert_eq!(send_stream(&mut reader, &mut output), caught_up(6 + AHEAD_BYTES + 2));
     }
 }

@@ -19,6 +19,7 @@
 
 use std::sync::atomic::Ordering;
 
+use effectlog::{Lsn, StreamPosition};
 use proactor::ConnId;
 
 use crate::apply::{Applied, Applier};
@@ -77,7 +78,7 @@ struct Linked<L> {
     /// Limit of the stream that waits while a snapshot is loaded.
     unloaded_bytes_max: u64,
     /// The last slice of this server's log that was seen to be on disk.
-    durable_slice: u64,
+    durable_slice: Lsn,
 }
 
 /// The state of the link.
@@ -129,16 +130,16 @@ impl<L> Follower<L> {
     }
 
     /// The slice of this server's log that the primary waits to see on disk, if it waits for one.
-    pub fn awaited_slice(&self) -> Option<u64> {
+    pub fn awaited_slice(&self) -> Option<Lsn> {
         match &self.stance {
-            Stance::Linked(linked) if linked.link.awaits_durable() => Some(linked.durable_slice + 1),
+            Stance::Linked(linked) if linked.link.awaits_durable() => Some(linked.durable_slice.next()),
             Stance::Linked(_) | Stance::Resting { .. } | Stance::Dialing { .. } => None,
         }
     }
 
     /// Whether [`tick`](Self::tick) must be called now, given that slices of this server's log up to `durable` are on
     /// disk.
-    pub fn is_due(&self, following: &Following, durable: u64, now_ms: u64) -> bool {
+    pub fn is_due(&self, following: &Following, durable: Lsn, now_ms: u64) -> bool {
         let says = self.says_ms().is_some_and(|says_ms| says_ms <= now_ms)
             || self.awaited_slice().is_some_and(|slice| slice <= durable);
         says || self.is_outdated(following) || following.failover.is_on()
@@ -247,7 +248,7 @@ impl<L> Follower<L> {
             is_hopeless: false,
             reads: true,
             unloaded_bytes_max,
-            durable_slice: 0,
+            durable_slice: Lsn::NONE,
         });
         linked.settle(around.parts().following, around);
         self.stance = Stance::Linked(linked);
@@ -349,7 +350,7 @@ impl<L> Linked<L> {
     fn note_durable(&mut self, around: &dyn FollowerAround<L>) {
         if self.pending.is_none() && self.link.state() == LinkState::Connected {
             let durable = around.parts().log.durable_end();
-            self.durable_slice = durable.map_or(0, |(slice, _)| slice);
+            self.durable_slice = durable.map_or(Lsn::NONE, |(slice, _)| slice);
             self.link.set_durable(durable.map(|(_, offset)| offset));
         }
     }
@@ -517,8 +518,8 @@ impl<L> Turn<'_, L> {
             }
             Pending::Install(loaded) => {
                 let position = self.linked.position;
-                let (id, offset) =
-                    position.map_or((around.random_id(), 0), |at| (*at.id.as_bytes(), at.offset));
+                let (id, offset) = position
+                    .map_or((around.random_id(), StreamPosition::START), |at| (*at.id.as_bytes(), at.offset));
                 around.parts().primary.set_history(History::new(id));
                 *self.applier = Applier::new(Some(around.put_in_place(loaded, offset).unwrap_or(0)));
                 following.note_synced(offset);

@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use effectlog::{Cut, NO_DB};
+use effectlog::{AtomicStreamPosition, Cut, NO_DB, StreamPosition};
 
 use config::{REPLICAOF, Settings};
 
@@ -35,7 +35,7 @@ pub struct Following {
     is_synced: AtomicBool,
     /// Whether this server, at some time since its start, had everything that its primary had.
     is_proven: AtomicBool,
-    offset: AtomicU64,
+    offset: AtomicStreamPosition,
     state: AtomicU8,
     /// When the stream broke, or was first requested, on the monotonic clock.
     down_since_ms: AtomicU64,
@@ -62,7 +62,7 @@ pub enum Resume {
     /// Nowhere.
     Nowhere,
     /// At this offset.
-    At(u64),
+    At(StreamPosition),
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -139,7 +139,7 @@ impl Following {
     }
 
     /// The offset up to which the stream is applied.
-    pub fn offset(&self) -> u64 {
+    pub fn offset(&self) -> StreamPosition {
         self.offset.load(Ordering::Relaxed)
     }
 
@@ -186,7 +186,12 @@ impl Following {
 
     /// Starts with the data that the primary had at this offset of the stream with this id, where the stream has `db`
     /// selected. The caller holds all shards, or the server serves no clients yet.
-    pub fn go_on_behind(&self, primary: &Primary, (id, offset): (ReplicationId, u64), db: Option<u32>) {
+    pub fn go_on_behind(
+        &self,
+        primary: &Primary,
+        (id, offset): (ReplicationId, StreamPosition),
+        db: Option<u32>,
+    ) {
         assert!(self.is_replica(), "the history of a primary is its own");
         primary.set_history(History::new(id));
         self.note_synced(offset);
@@ -194,7 +199,7 @@ impl Following {
     }
 
     /// Notes that the data are those that the primary had at this offset. The caller holds all shards.
-    pub(crate) fn note_synced(&self, offset: u64) {
+    pub(crate) fn note_synced(&self, offset: StreamPosition) {
         self.note_applied(offset);
         self.is_synced.store(true, Ordering::Relaxed);
     }
@@ -207,7 +212,7 @@ impl Following {
     }
 
     /// Notes that the stream is applied up to this offset. The caller holds a shard.
-    pub(crate) fn note_applied(&self, offset: u64) {
+    pub(crate) fn note_applied(&self, offset: StreamPosition) {
         self.offset.store(offset, Ordering::Relaxed);
     }
 

@@ -22,6 +22,7 @@
 //!
 //! Not here: what the target does (`commands.rs`), and the link to it (`follower.rs`).
 
+use effectlog::StreamPosition;
 use engine::CommandError;
 
 use crate::address::Address;
@@ -173,8 +174,11 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn FollowerAround
 /// A replica that `plan` allows and that has acknowledged everything up to `mark`.
 fn reached(mark: &StreamMark, plan: &FailoverPlan, parts: &Parts) -> Option<Address> {
     let end = mark.cut.end()?;
-    assert!(end >= QUESTION_BYTES, "the stream has the question before the mark");
-    parts.primary.caught_up(plan.target.as_ref(), end - QUESTION_BYTES..end)
+    assert!(
+        end.since(StreamPosition::START) >= QUESTION_BYTES,
+        "the stream has the question before the mark"
+    );
+    parts.primary.caught_up(plan.target.as_ref(), end.minus(QUESTION_BYTES)..end)
 }
 
 #[cfg(test)]

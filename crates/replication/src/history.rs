@@ -1,5 +1,7 @@
 //! The ids of the stream. Two servers that know the stream by the same id have the same bytes as far as both have any.
 
+use effectlog::StreamPosition;
+
 /// Forty hexadecimal digits.
 pub type ReplicationId = [u8; 40];
 
@@ -15,7 +17,7 @@ pub struct History {
     /// The current id of the stream.
     pub id: ReplicationId,
     /// Its previous id, and the offset up to which it is valid.
-    pub previous: Option<(ReplicationId, u64)>,
+    pub previous: Option<(ReplicationId, StreamPosition)>,
 }
 
 impl std::fmt::Display for History {
@@ -37,12 +39,12 @@ impl History {
 
     /// The id by which others know the stream up to `offset`, if none of them has received anything under the current
     /// id.
-    pub fn id_at(&self, offset: u64) -> ReplicationId {
+    pub fn id_at(&self, offset: StreamPosition) -> ReplicationId {
         self.previous.filter(|(_, end)| *end == offset).map_or(self.id, |(previous, _)| previous)
     }
 
     /// Whether a server that knows the stream by `id` up to `offset` has nothing that this one lacks.
-    pub fn knows(&self, id: &[u8], offset: u64) -> bool {
+    pub fn knows(&self, id: &[u8], offset: StreamPosition) -> bool {
         id.eq_ignore_ascii_case(&self.id)
             || self
                 .previous
@@ -57,7 +59,7 @@ mod tests {
     #[test]
     fn a_former_id_counts_up_to_where_it_ended() {
         let (new, old) = ([b'a'; 40], [b'b'; 40]);
-        let history = History { id: new, previous: Some((old, 100)) };
+        let history = History { id: new, previous: Some((old, StreamPosition::new(100))) };
         for (id, offset, expected) in [
             (&new[..], 1_000, true),
             (&[b'A'; 40], 0, true),
@@ -66,9 +68,10 @@ mod tests {
             (b"?", 0, false),
             (&[b'c'; 40], 0, false),
         ] {
-            assert_eq!(history.knows(id, offset), expected, "{}", id.escape_ascii());
+            assert_eq!(history.knows(id, StreamPosition::new(offset)), expected, "{}", id.escape_ascii());
         }
-        assert!(!History::new(new).knows(&old, 0));
-        assert_eq!((history.id_at(100), history.id_at(101), History::new(new).id_at(0)), (old, new, new));
+        assert!(!History::new(new).knows(&old, StreamPosition::START));
+        let ids = [100, 101].map(|offset| history.id_at(StreamPosition::new(offset)));
+        assert_eq!((ids, History::new(new).id_at(StreamPosition::START)), ([old, new], new));
     }
 }

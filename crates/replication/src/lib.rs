@@ -48,6 +48,7 @@ mod tail;
 mod waiting;
 mod wide;
 
+use effectlog::Lsn;
 use engine::CommandResult;
 
 pub use acks::Acks;
@@ -86,7 +87,7 @@ pub struct ReplicationCaller<'h> {
     /// The client's address, with the port.
     pub address: &'h str,
     /// The last slice with a write of the client.
-    pub written_slice: &'h mut u64,
+    pub written_slice: &'h mut Lsn,
     /// Draws a random id.
     pub draw_id: &'h mut dyn FnMut() -> ReplicationId,
     /// Set by the command: the client now has a [`Feed`], which has to be stepped.

@@ -3,6 +3,7 @@
 //! Not here: when the role changes (`role.rs`, `handover.rs`).
 
 use config::{APPENDONLY, REPL_SYNC_REPLICAS, Settings};
+use effectlog::{Lsn, StreamPosition};
 use engine::Shards;
 use proactor::Clock;
 
@@ -94,7 +95,11 @@ impl Parts {
 
     /// How far the disk, or the replicas, have got with what a client waits for.
     pub fn reached(&self, awaited: &Awaited) -> Reached {
-        let end = if awaited.written == 0 { Some(0) } else { self.log.backlog.end_of(awaited.written) };
+        let end = if awaited.written == Lsn::NONE {
+            Some(StreamPosition::START)
+        } else {
+            self.log.backlog.end_of(awaited.written)
+        };
         let has_journal = self.settings.is_on(APPENDONLY) || self.log.is_on();
         let count = |end| self.primary.acknowledged(end, awaited.wish.is_durable) as u64;
         Reached { is_local: has_journal && self.log.kept() >= awaited.kept, replicas: end.map_or(0, count) }

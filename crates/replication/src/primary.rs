@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use effectlog::{Backlog, Cut, Held};
+use effectlog::{AtomicStreamPosition, Backlog, Cut, Held, StreamPosition};
 use persistence::Spool;
 use rdb::{Style, VERSION, VERSION_WRITTEN_MAX};
 
@@ -29,7 +29,7 @@ pub enum CopyContent {
     /// The libraries of functions.
     Functions,
     /// No snapshot: the journal still has the stream after this offset.
-    Tail(u64),
+    Tail(StreamPosition),
 }
 
 /// The state of a replica, for INFO.
@@ -79,10 +79,10 @@ pub struct Replica {
     /// Whether it was told the position of its snapshot, or that it needs none.
     has_start: AtomicBool,
     /// Where in the stream it begins. A smaller acknowledged offset does not mean that it has the data up to there.
-    from: AtomicU64,
+    from: AtomicStreamPosition,
     /// The offsets that it has acknowledged, and when.
-    acked: AtomicU64,
-    acked_durable: AtomicU64,
+    acked: AtomicStreamPosition,
+    acked_durable: AtomicStreamPosition,
     /// Whether it reports what is on its disk, and its disk accepts writes.
     has_disk: AtomicBool,
     acked_ms: AtomicU64,
@@ -103,11 +103,11 @@ pub struct ReplicaFacts {
     /// `wait_bgsave`, `send_bulk` or `online`.
     pub state: &'static str,
     /// The offset that it has acknowledged.
-    pub offset: u64,
+    pub offset: StreamPosition,
     /// Seconds since that acknowledgement.
     pub lag_seconds: u64,
     /// The offset up to which the stream is on its disk, if it reports that.
-    pub durable_offset: Option<u64>,
+    pub durable_offset: Option<StreamPosition>,
     /// Commands of the stream that failed there, if it reports that.
     pub divergence: u64,
 }
@@ -179,7 +179,7 @@ impl Primary {
     }
 
     /// Continues the stream after `end`, up to which its id was `former`.
-    pub fn go_on_behind(&self, former: Option<ReplicationId>, end: u64) {
+    pub fn go_on_behind(&self, former: Option<ReplicationId>, end: StreamPosition) {
         locked(&self.history).previous = former.map(|former| (former, end));
     }
 
@@ -246,7 +246,7 @@ impl Primary {
     }
 
     /// The number of replicas that have acknowledged everything up to `offset`, or have it on disk.
-    pub fn acknowledged(&self, offset: u64, is_durable: bool) -> usize {
+    pub fn acknowledged(&self, offset: StreamPosition, is_durable: bool) -> usize {
         let has = |replica: &&Arc<Replica>| {
             replica.stage() == ReplicaStage::Online && replica.acked_as(is_durable) >= offset
         };
@@ -262,7 +262,11 @@ impl Primary {
 
     /// A replica that gets the stream and has answered the question at this place since it was
     /// [asked](Self::note_asked): the one at `target`, or else any on which no command has failed.
-    pub(crate) fn caught_up(&self, target: Option<&Address>, question: Range<u64>) -> Option<Address> {
+    pub(crate) fn caught_up(
+        &self,
+        target: Option<&Address>,
+        question: Range<StreamPosition>,
+    ) -> Option<Address> {
         let has_it = |replica: &&Arc<Replica>| {
             let is_meant = match target {
                 Some(target) => target.is(&replica.address, replica.port),
@@ -290,16 +294,16 @@ impl Primary {
     }
 
     /// The offset that at least `count` replicas have acknowledged, or have on disk, if that many get the stream.
-    pub(crate) fn offset_of(&self, count: usize, is_durable: bool) -> Option<u64> {
+    pub(crate) fn offset_of(&self, count: usize, is_durable: bool) -> Option<StreamPosition> {
         let replicas = locked(&self.replicas);
         let online = replicas.iter().filter(|replica| replica.stage() == ReplicaStage::Online);
-        let mut offsets: Vec<u64> = online.map(|replica| replica.acked_as(is_durable)).collect();
+        let mut offsets: Vec<StreamPosition> = online.map(|replica| replica.acked_as(is_durable)).collect();
         offsets.sort_unstable_by(|a, b| b.cmp(a));
         offsets.get(count.checked_sub(1)?).copied()
     }
 
     /// Replicas that get the stream and have not acknowledged everything up to `offset`.
-    pub fn lagging(&self, offset: u64) -> Vec<Arc<Replica>> {
+    pub fn lagging(&self, offset: StreamPosition) -> Vec<Arc<Replica>> {
         let lags =
             |replica: &&Arc<Replica>| replica.stage() == ReplicaStage::Online && replica.acked() < offset;
         locked(&self.replicas).iter().filter(lags).cloned().collect()
@@ -329,9 +333,9 @@ impl Replica {
             stage: AtomicU8::new(ReplicaStage::Waiting as u8),
             start: Mutex::default(),
             has_start: AtomicBool::new(false),
-            from: AtomicU64::new(0),
-            acked: AtomicU64::new(0),
-            acked_durable: AtomicU64::new(0),
+            from: AtomicStreamPosition::default(),
+            acked: AtomicStreamPosition::default(),
+            acked_durable: AtomicStreamPosition::default(),
             has_disk: AtomicBool::new(false),
             acked_ms: AtomicU64::new(now_ms),
             ack_count: AtomicU64::new(0),
@@ -353,7 +357,7 @@ impl Replica {
     }
 
     /// The offset in the journal at which it continues, if it needs no snapshot.
-    pub(crate) fn tail_from(&self) -> Option<u64> {
+    pub(crate) fn tail_from(&self) -> Option<StreamPosition> {
         match self.content {
             CopyContent::Tail(offset) => Some(offset),
             CopyContent::Redis | CopyContent::Darter | CopyContent::Functions => None,
@@ -365,7 +369,7 @@ impl Replica {
     }
 
     /// Its starting point, once the stream has reached it.
-    pub(crate) fn take_start(&self, backlog: &Backlog) -> Option<(u64, Start)> {
+    pub(crate) fn take_start(&self, backlog: &Backlog) -> Option<(StreamPosition, Start)> {
         if self.is_waiting() {
             return None;
         }
@@ -389,9 +393,9 @@ impl Replica {
     }
 
     /// Notes that it has acknowledged `offset`, and `durable` on its disk, if it has a journal.
-    pub(crate) fn acknowledge(&self, offset: u64, durable: Option<u64>, now_ms: u64) {
+    pub(crate) fn acknowledge(&self, offset: StreamPosition, durable: Option<StreamPosition>, now_ms: u64) {
         self.acked.fetch_max(offset, Ordering::Relaxed);
-        self.acked_durable.fetch_max(durable.unwrap_or(0), Ordering::Relaxed);
+        self.acked_durable.fetch_max(durable.unwrap_or_default(), Ordering::Relaxed);
         self.has_disk.store(durable.is_some(), Ordering::Relaxed);
         self.note_alive(now_ms);
         self.ack_count.fetch_add(1, Ordering::Relaxed);
@@ -414,12 +418,12 @@ impl Replica {
     }
 
     /// The offset that it has acknowledged.
-    pub fn acked(&self) -> u64 {
+    pub fn acked(&self) -> StreamPosition {
         self.acked.load(Ordering::Relaxed)
     }
 
     /// The offset that it has acknowledged, or that it has on its disk.
-    fn acked_as(&self, is_durable: bool) -> u64 {
+    fn acked_as(&self, is_durable: bool) -> StreamPosition {
         let acked = if is_durable { &self.acked_durable } else { &self.acked };
         acked.load(Ordering::Relaxed)
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use effectlog::Backlog;
+use effectlog::{Backlog, StreamPosition};
 use proactor::ConnId;
 use resp::Output;
 
@@ -18,7 +18,7 @@ pub struct Replicas {
     conns: Vec<ConnId>,
     /// How long the thread may sleep. `None`: until the stream goes beyond `caught_up`.
     wait: Option<Duration>,
-    caught_up: Option<u64>,
+    caught_up: Option<StreamPosition>,
     /// The time at which all of them had the stream up to `caught_up`. After that, only time or more of the stream
     /// gives them work.
     rests_ms: Option<u64>,
@@ -60,7 +60,7 @@ impl Replicas {
 
     /// How long the next turn may sleep. `awaits` asks to be woken when the stream goes beyond a position. `None`:
     /// without limit.
-    pub fn wait(&self, awaits: impl FnOnce(u64) -> bool) -> Option<Duration> {
+    pub fn wait(&self, awaits: impl FnOnce(StreamPosition) -> bool) -> Option<Duration> {
         let has_more = || self.caught_up.is_some_and(|place| !awaits(place));
         self.wait.or_else(|| has_more().then_some(Duration::ZERO))
     }
@@ -100,12 +100,14 @@ impl Replicas {
 
 #[cfg(test)]
 mod tests {
+    use effectlog::Lsn;
+
     use super::*;
 
     #[test]
     fn a_thread_whose_last_replica_has_gone_may_sleep() {
         let conns = [1, 2].map(ConnId::from_bits);
-        for (wait, caught_up) in [(Some(Duration::ZERO), None), (None, Some(7))] {
+        for (wait, caught_up) in [(Some(Duration::ZERO), None), (None, Some(StreamPosition::new(7)))] {
             let mut replicas = Replicas { conns: conns.to_vec(), wait, caught_up, rests_ms: None };
             replicas.remove(conns[0]);
             assert_eq!(replicas.wait(|_| false), Some(Duration::ZERO));
@@ -117,16 +119,16 @@ mod tests {
     #[test]
     fn replicas_that_have_everything_are_stepped_once_in_a_millisecond() {
         let backlog = Backlog::new(1, Box::new(|_| {}));
-        backlog.begin(7, 0);
+        backlog.begin(StreamPosition::new(7), Lsn::NONE);
         let mut replicas = Replicas::default();
         assert!(!replicas.has_work(&backlog, 3));
         replicas.add(ConnId::from_bits(1));
         assert!(replicas.has_work(&backlog, 3));
-        (replicas.caught_up, replicas.rests_ms) = (Some(7), Some(3));
+        (replicas.caught_up, replicas.rests_ms) = (Some(StreamPosition::new(7)), Some(3));
         assert!(!replicas.has_work(&backlog, 3) && replicas.has_work(&backlog, 4));
-        backlog.begin(8, 0);
+        backlog.begin(StreamPosition::new(8), Lsn::NONE);
         assert!(replicas.has_work(&backlog, 3), "there is more");
-        replicas.caught_up = Some(8);
+        replicas.caught_up = Some(StreamPosition::new(8));
         assert!(!replicas.has_work(&backlog, 3));
         replicas.add(ConnId::from_bits(2));
         assert!(replicas.has_work(&backlog, 3), "another one has come");

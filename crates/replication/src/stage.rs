@@ -1,5 +1,6 @@
 //! The traits by which following a primary reaches its thread.
 
+use effectlog::StreamPosition;
 use engine::{Client, Command, Table, Tx};
 use persistence::Role;
 use proactor::ConnId;
@@ -85,7 +86,7 @@ pub trait FollowerAround<L>: Stage {
 
     /// Replaces all data with the loaded data and restarts the log at this offset. All shards are entered. Returns the
     /// database selected in the stream.
-    fn put_in_place(&mut self, loaded: L, offset: u64) -> Option<u32>;
+    fn put_in_place(&mut self, loaded: L, offset: StreamPosition) -> Option<u32>;
 
     /// A random id.
     fn random_id(&mut self) -> ReplicationId;

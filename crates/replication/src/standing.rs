@@ -54,6 +54,8 @@ impl Standing {
 
 #[cfg(test)]
 mod tests {
+    use effectlog::Lsn;
+
     use super::*;
 
     #[test]
@@ -63,7 +65,7 @@ mod tests {
         let synced = Synced::new(1, 1);
         let standing = || Standing::of(&Following::default(), &synced, &settings);
         assert_eq!((standing(), standing().refuses_reads()), (Standing::default(), None));
-        synced.begin_doubt(1);
+        synced.begin_doubt(Lsn::new(1));
         assert_eq!(standing().refuses_reads(), Some(Standing::IN_DOUBT));
     }
 }

@@ -18,7 +18,7 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use config::{REPL_SYNC_ACK, SYNC_ACK_DURABLE, Settings};
-use effectlog::Backlog;
+use effectlog::{AtomicLsn, Backlog, Lsn, StreamPosition};
 
 use crate::primary::Primary;
 
@@ -28,18 +28,18 @@ pub struct Synced {
     /// The number of replicas that must have the data in a reply. 0: replies do not wait for replicas.
     wanted: AtomicU64,
     /// The last slice that enough replicas have, with all slices before it.
-    slice: AtomicU64,
+    slice: AtomicLsn,
     /// The last slice after which replicas were asked.
-    asked: AtomicU64,
+    asked: AtomicLsn,
     /// The version of the role, if this server is a replica and its replies are in no stream of its own. 0: it is a
     /// primary.
     role: AtomicU64,
     /// The last slice of its own stream, from before that role.
-    former_end: AtomicU64,
+    former_end: AtomicLsn,
     /// Whether this server's data may be missing on replicas, and may be undone.
     is_in_doubt: AtomicBool,
     /// On a primary, the slice up to which replicas must have everything before the doubt ends.
-    doubtful: AtomicU64,
+    doubtful: AtomicLsn,
     /// The version of the last role for which dropping replies has ended.
     ended_loss: AtomicU64,
     /// For each thread, the version of the role for which it drops replies that it held before.
@@ -74,7 +74,7 @@ impl Synced {
     }
 
     /// Makes replies wait for this many replicas. With 0, nothing up to slice `open` waits any longer.
-    pub fn set_wanted(&self, wanted: u64, open: u64) {
+    pub fn set_wanted(&self, wanted: u64, open: Lsn) {
         self.wanted.store(wanted, Ordering::Relaxed);
         if wanted == 0 {
             self.slice.fetch_max(open, Ordering::AcqRel);
@@ -90,7 +90,7 @@ impl Synced {
 
     /// Refuses reads, unless replies wait for no replicas, because replicas may lack some of the data. On a primary,
     /// those are the data up to `slice`.
-    pub fn begin_doubt(&self, slice: u64) {
+    pub fn begin_doubt(&self, slice: Lsn) {
         self.doubtful.store(slice, Ordering::Relaxed);
         if self.wanted() > 0 && !self.is_in_doubt.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -114,7 +114,7 @@ impl Synced {
 
     /// Makes this server a replica, in the role of this version, or a primary (0). The caller holds all shards.
     /// `former_end` is the last slice of its own stream, if it was a primary before.
-    pub fn set_role(&self, role: u64, former_end: Option<u64>) {
+    pub fn set_role(&self, role: u64, former_end: Option<Lsn>) {
         if let Some(slice) = former_end {
             assert!(role != 0, "a stream of its own ends when a server becomes a replica");
             self.former_end.store(slice, Ordering::Relaxed);
@@ -125,12 +125,12 @@ impl Synced {
     /// Makes a thread drop replies that depend on these slices, which may be lost, in the role of this version. It does
     /// so until all threads do and no earlier answer is in progress ([`ends_loss`](Self::ends_loss)), because later
     /// reads depend on these slices, too.
-    pub fn settle(&self, thread: usize, role: u64) -> RangeInclusive<u64> {
+    pub fn settle(&self, thread: usize, role: u64) -> RangeInclusive<Lsn> {
         assert!(role != 0, "a primary drops no replies");
         // Release: earlier answers of this thread are on their way.
         self.settled[thread].store(role, Ordering::Release);
-        let end = if self.wanted() > 0 { self.former_end.load(Ordering::Relaxed) } else { 0 };
-        self.slice() + 1..=end
+        let end = if self.wanted() > 0 { self.former_end.load(Ordering::Relaxed) } else { Lsn::NONE };
+        self.slice().next()..=end
     }
 
     /// Whether all threads have settled, so that no more answers can depend on lost slices once this thread tells the
@@ -147,7 +147,7 @@ impl Synced {
     }
 
     /// The last slice that enough replicas have.
-    pub fn slice(&self) -> u64 {
+    pub fn slice(&self) -> Lsn {
         self.slice.load(Ordering::Acquire)
     }
 
@@ -160,7 +160,8 @@ impl Synced {
         {
             self.slice.fetch_max(backlog.last_before(offset), Ordering::AcqRel);
             // A replica that has loaded nothing yet also reports the offset 0.
-            let has_all = offset > 0 && self.slice() >= self.doubtful.load(Ordering::Relaxed);
+            let has_all =
+                offset > StreamPosition::START && self.slice() >= self.doubtful.load(Ordering::Relaxed);
             if has_all && self.role.load(Ordering::Relaxed) == 0 {
                 self.end_doubt("enough replicas have them");
             }
@@ -169,7 +170,7 @@ impl Synced {
 
     /// Whether replicas must be asked for their offsets because a client waits for `slice`, which is closed. They are
     /// asked after slice `last`.
-    pub fn asks(&self, slice: u64, last: u64) -> bool {
+    pub fn asks(&self, slice: Lsn, last: Lsn) -> bool {
         let asks = slice <= last && !self.has_asked(slice);
         if asks {
             self.asked.fetch_max(last, Ordering::Relaxed);
@@ -178,7 +179,7 @@ impl Synced {
     }
 
     /// Whether they were asked after `slice`.
-    pub fn has_asked(&self, slice: u64) -> bool {
+    pub fn has_asked(&self, slice: Lsn) -> bool {
         slice <= self.asked.load(Ordering::Relaxed)
     }
 }
@@ -199,9 +200,14 @@ mod tests {
     fn what_replicas_have_on_their_disks_counts_if_that_is_wanted() {
         let backlog = Backlog::new(1, Box::new(|_| ()));
         backlog.set_limits(1000, 1000);
-        backlog.begin(0, 0);
+        backlog.begin(StreamPosition::START, Lsn::NONE);
         for number in 1..=4 {
-            let slice = Slice { number, position: backlog.end(), payload: vec![b'\n'; 10], db: None };
+            let slice = Slice {
+                number: Lsn::new(number),
+                position: backlog.end(),
+                payload: vec![b'\n'; 10],
+                db: None,
+            };
             backlog.push(SharedSlice::new(slice, Exempt::Stream), Dialect::default());
         }
         let primary = Primary::new([b'a'; 40]);
@@ -209,7 +215,9 @@ mod tests {
             let (address, capabilities) = ((String::new(), 0), Capabilities::default());
             primary.enter(Replica::new(client, address, CopyContent::Redis, capabilities, 0))
         });
-        let ack = |index: usize, offset, durable| replicas[index].acknowledge(offset, durable, 0);
+        let ack = |index: usize, offset, durable: Option<u64>| {
+            replicas[index].acknowledge(StreamPosition::new(offset), durable.map(StreamPosition::new), 0);
+        };
         ack(0, 40, None);
         ack(1, 30, Some(20));
         ack(2, 40, Some(10));
@@ -225,7 +233,7 @@ mod tests {
                 quorum.judge(&settings, &primary, (&Following::default(), &synced), 0);
                 quorum.error().map(|error| String::from_utf8_lossy(error.text()).into_owned())
             };
-            (synced.slice(), lacks(&wanted.to_string()))
+            (synced.slice().get(), lacks(&wanted.to_string()))
         };
         let lacking = Some("NOREPLICAS Not enough good replicas to write.".to_owned());
         assert_eq!(slice(1, "applied"), (0, lacking.clone()), "none of them gets the stream yet");
@@ -247,7 +255,7 @@ mod tests {
     fn what_was_recovered_is_in_doubt_until_enough_replicas_have_it() {
         let (settings, backlog) = (Settings::default(), Backlog::new(1, Box::new(|_| ())));
         backlog.set_limits(1000, 1000);
-        backlog.begin(70, 6);
+        backlog.begin(StreamPosition::new(70), Lsn::new(6));
         let primary = Primary::new([b'a'; 40]);
         let replicas = [1, 2].map(|client| {
             let (address, capabilities) = ((String::new(), 0), Capabilities::default());
@@ -255,56 +263,61 @@ mod tests {
         });
         replicas.iter().for_each(|replica| replica.set_stage(ReplicaStage::Online));
         let synced = Synced::new(2, 1);
-        synced.begin_doubt(6);
+        synced.begin_doubt(Lsn::new(6));
         let mut is_in_doubt = |acks: [u64; 2]| {
-            replicas.iter().zip(acks).for_each(|(replica, offset)| replica.acknowledge(offset, None, 0));
+            replicas
+                .iter()
+                .zip(acks)
+                .for_each(|(replica, offset)| replica.acknowledge(StreamPosition::new(offset), None, 0));
             synced.update(&settings, &primary, &backlog);
             synced.is_in_doubt()
         };
         let doubts = [[0, 0], [70, 0], [70, 69], [70, 70]].map(&mut is_in_doubt);
         assert_eq!(doubts, [true, true, true, false]);
-        synced.begin_doubt(6);
-        synced.set_role(3, Some(9));
+        synced.begin_doubt(Lsn::new(6));
+        synced.set_role(3, Some(Lsn::new(9)));
         assert!(is_in_doubt([70, 70]), "its own replicas do not settle what its primary has");
-        synced.set_wanted(0, 9);
+        synced.set_wanted(0, Lsn::new(9));
         assert!(!synced.is_in_doubt());
-        synced.begin_doubt(9);
+        synced.begin_doubt(Lsn::new(9));
         assert!(!synced.is_in_doubt(), "replies wait for nobody");
     }
 
     #[test]
     fn replicas_are_asked_once_for_each_slice() {
         let synced = Synced::new(1, 1);
-        assert!(!synced.asks(5, 4), "it is not closed");
-        assert!(synced.asks(5, 7) && !synced.asks(5, 9) && !synced.asks(7, 9));
-        assert!(synced.has_asked(7) && !synced.has_asked(8));
-        assert!(synced.asks(8, 9));
+        let asks = |slice, last| synced.asks(Lsn::new(slice), Lsn::new(last));
+        assert!(!asks(5, 4), "it is not closed");
+        assert!(asks(5, 7) && !asks(5, 9) && !asks(7, 9));
+        assert!(synced.has_asked(Lsn::new(7)) && !synced.has_asked(Lsn::new(8)));
+        assert!(asks(8, 9));
     }
 
     #[test]
     fn what_was_covered_stays_so() {
         let synced = Synced::new(2, 2);
         assert!(synced.holds_replies());
-        synced.set_wanted(0, 12);
-        synced.set_wanted(1, 3);
-        assert_eq!((synced.slice(), synced.wanted()), (12, 1));
+        synced.set_wanted(0, Lsn::new(12));
+        synced.set_wanted(1, Lsn::new(3));
+        assert_eq!((synced.slice().get(), synced.wanted()), (12, 1));
     }
 
     #[test]
     fn a_replica_waits_for_none_once_it_has_dropped_what_waited() {
         let synced = Synced::new(2, 2);
         assert_eq!((synced.holds_replies(), synced.wanted_by(0)), (true, 2));
-        synced.set_role(7, Some(30));
+        synced.set_role(7, Some(Lsn::new(30)));
         assert_eq!((synced.holds_replies(), synced.wanted_by(0)), (false, 2));
-        assert_eq!(synced.settle(0, 7), 1..=30);
+        let lost = Lsn::new(1)..=Lsn::new(30);
+        assert_eq!(synced.settle(0, 7), lost);
         assert_eq!([0, 1].map(|thread| synced.wanted_by(thread)), [0, 2]);
         // The thread learns later of what came later.
         synced.set_role(9, None);
         assert!(!synced.ends_loss());
-        assert_eq!(synced.settle(1, 7), 1..=30);
+        assert_eq!(synced.settle(1, 7), lost);
         assert_eq!([0, 1].map(|thread| synced.wanted_by(thread)), [2, 2]);
         assert!(!synced.ends_loss());
-        assert_eq!([0, 1].map(|thread| synced.settle(thread, 9)), [1..=30, 1..=30]);
+        assert_eq!([0, 1].map(|thread| synced.settle(thread, 9)), [lost.clone(), lost]);
         assert!(synced.ends_loss() && !synced.ends_loss());
         synced.set_role(0, None);
         assert_eq!((synced.holds_replies(), synced.wanted_by(0)), (true, 2));

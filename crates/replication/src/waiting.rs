@@ -7,6 +7,7 @@
 //! Not here: how a client waits, and when replicas are asked (`server`, `life/syncing.rs`).
 
 use config::APPENDONLY;
+use effectlog::Lsn;
 use engine::Flag::*;
 use engine::{
     Acl, CommandError, CommandResult, Group, Mode, Shape, Tx, integer, parse_i64, parse_timeout_in_ms,
@@ -31,10 +32,10 @@ pub struct Wish {
 pub struct Awaited {
     /// Its question.
     pub wish: Wish,
-    /// The last slice with a write of the client. 0: it has written nothing.
-    pub written: u64,
+    /// The last slice with a write of the client.
+    pub written: Lsn,
     /// The slice of the journal that must be on this server's disk for its writes to be there.
-    pub kept: u64,
+    pub kept: Lsn,
 }
 
 /// How far a client's writes have got.
@@ -139,7 +140,8 @@ fn await_copies(ctx: &mut Ctx, wish: Wish, timeout_ms: u64) {
         note_written(tx, ctx.host.written_slice);
     }
     let (written, parts) = (*ctx.host.written_slice, ctx.host.parts);
-    let kept = if tx.hold.has_unpublished() { u64::MAX } else { parts.log.unkept(written).unwrap_or(0) };
+    let kept =
+        if tx.hold.has_unpublished() { Lsn::MAX } else { parts.log.unkept(written).unwrap_or(Lsn::NONE) };
     let awaited = Awaited { wish, written, kept };
     let reached = parts.reached(&awaited);
     if may_wait && !awaited.is_met_by(reached) {
@@ -151,9 +153,9 @@ fn await_copies(ctx: &mut Ctx, wish: Wish, timeout_ms: u64) {
 
 /// Notes that the changes that `tx` has committed belong to a client, whose last slice with a write is `written_slice`.
 #[inline]
-pub fn note_written(tx: &mut Tx<'_>, written_slice: &mut u64) {
+pub fn note_written(tx: &mut Tx<'_>, written_slice: &mut Lsn) {
     let written = std::mem::take(&mut tx.written);
-    if written > 0 {
+    if written != Lsn::NONE {
         *written_slice = written;
     }
 }

@@ -10,6 +10,7 @@
 //! clients, other threads answer `BUSY` where a command needs its shards, and `SCRIPT KILL` (for a function
 //! `FUNCTION KILL`) ends it. A script that has written nothing when `script-time-max` is over is ended.
 
+use effectlog::Lsn;
 use engine::{Client, Command, CommandError, Flag, Located, Needs, Outcome, Tx};
 use lua::{Interrupt, Reach};
 use resp::{Output, Proto, Reply};
@@ -349,7 +350,7 @@ impl<'t> ScriptRun<'_, 't, '_> {
     /// continue.
     fn wait_for(&mut self, id: ShardId) {
         let Some(mut waiting) = Waiting::begin(&mut self.tx.hold, id) else { return };
-        let mut written = 0;
+        let mut written = Lsn::NONE;
         if id == self.tx.hold.shards().roaming() {
             // The script lends shards that it has changed, so its changes so far must be committed before the
             // borrower's. Only here is a script more than one unit, so a crash may keep only the first. Its
@@ -369,7 +370,7 @@ impl<'t> ScriptRun<'_, 't, '_> {
         }
         self.tx.hold.shards().note_asker(false);
         self.lent_count += lent_count;
-        if written > 0 {
+        if written != Lsn::NONE {
             // Checked when the shards are left, even if nothing more is recorded.
             self.tx.written = written;
             self.tx.hold.note_unpublished(true);

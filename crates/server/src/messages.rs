@@ -226,6 +226,7 @@ impl Messages {
 
 #[cfg(test)]
 mod tests {
+    use effectlog::Lsn;
     use engine::{Medium, Receiver};
     use shard::{Scope, Subscriber};
 
@@ -306,7 +307,7 @@ mod tests {
             medium,
             channel,
             message,
-            held_for: 0,
+            held_for: Lsn::NONE,
             by: None,
             memory: None,
         });

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use acl::Users;
 use background::eviction::{Exceeded, Lowered};
 use clients::session::Judge;
-use clients::{AttackLog, Listeners, Registry, TlsKeeper};
+use clients::{AttackLog, Listeners, Registry};
 use config::{EntryMode, Settings};
 use ds::hashing::Seed;
 use engine::{Client, Shards, Table};
@@ -25,6 +25,7 @@ use replication::log::{Keeper, ServerLog, Tuning};
 use replication::{Acks, Following, Primary, Quorum, random_id};
 use scripting::Scripts;
 use shard::Placement;
+use tls::TlsKeeper;
 
 use crate::message::Message;
 use crate::messages::Remote;

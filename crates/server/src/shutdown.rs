@@ -21,6 +21,7 @@
 
 use std::time::{Duration, Instant};
 
+use clients::wanted_tls;
 use config::{SHUTDOWN_ON_SIGINT, SHUTDOWN_ON_SIGTERM, SHUTDOWN_TIMEOUT};
 use effectlog::Cut;
 use engine::{Client, Task, Wait};
@@ -79,7 +80,7 @@ impl Shared {
             let (name, setting) = match signal {
                 Signal::Hangup => {
                     log::reopen();
-                    self.tls.reload(&self.settings);
+                    self.tls.reload(wanted_tls(&self.settings));
                     continue;
                 }
                 Signal::Interrupt => ("SIGINT", SHUTDOWN_ON_SIGINT),

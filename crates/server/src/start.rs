@@ -12,7 +12,7 @@ use std::time::UNIX_EPOCH;
 
 use acl::{UserLine, Users};
 use cli::offline::{FOLDER_TASKS, Program};
-use clients::{Dealer, Listening};
+use clients::{Dealer, Listening, wanted_tls};
 use config::{APPENDONLY, DIR, DISABLE_THP, Rename, Settings, StartConfig, TABLE, USER};
 use config::{Arguments, Directive, FolderTask, Invocation, WithoutEffect};
 use heap::Exempt;
@@ -151,7 +151,7 @@ fn serve(settings: Settings, mut found: StartConfig, hidden: io::Result<()>) -> 
     crash::watch(shared)
         .map_err(|source| Error::Io { what: "cannot prepare for crashes".to_owned(), source })?;
     obey_signals(shared)?;
-    shared.tls.configure(&shared.settings).map(drop).map_err(clients::Error::from)?;
+    shared.tls.configure(wanted_tls(&shared.settings)).map(drop).map_err(clients::Error::from)?;
     let listeners = shared.listeners.open(&shared.settings)?;
     let http = httpd::Listening::open(&shared.settings)?;
     let places: Vec<String> = listeners.iter().map(|(_, listener)| listener.local().to_owned()).collect();

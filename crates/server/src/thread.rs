@@ -19,6 +19,7 @@ use std::time::Duration;
 use background::Visits;
 use clients::GivingWay;
 use clients::session::Session;
+use effectlog::Lsn;
 use engine::{OwnFunctions, Tx};
 use proactor::{CloseMode, Driver, Event, sooner};
 use shard::{Hold, ShardId};
@@ -179,7 +180,7 @@ impl Thread {
         if !self.tx.hold.kept().is_empty() {
             self.drain_kept();
         }
-        self.run_timers();
+        self.run_timeouts();
         if !self.host.waits.syncing.is_empty()
             || held_for_replicas(&mut self.host.net.driver, &self.host.shared.journal).is_some()
         {
@@ -193,7 +194,7 @@ impl Thread {
         if !self.host.outputs.delivery.broadcasts.is_empty() {
             self.host.outputs.delivery.send_broadcasts(&mut self.host.net);
         }
-        if std::mem::take(&mut self.tx.committed) > 0 {
+        if std::mem::take(&mut self.tx.committed) != Lsn::NONE {
             let shared = self.host.shared;
             shared.journal.progress.nudge(|| shared.machine.clock.monotonic_ms());
         }
@@ -263,7 +264,7 @@ impl Thread {
         let now_ns = self.host.net.driver.clock().monotonic_ns();
         let of_jobs = self.host.background.jobs.wait(|| self.host.net.driver.clock().now_us());
         let due_ms = [
-            self.host.net.timers.next_ms(),
+            self.host.net.timeouts.next_ms(),
             self.host.waits.pausing.end_ms(),
             self.host.background.cron.next_ms(),
             self.host.background.defrag.next_ms(),

@@ -286,11 +286,11 @@ impl<'s, T, W> Hold<'s, T, W> {
         self.for_each_entered(|shard| shard.tracking.set_prefixes(prefixes.clone()));
     }
 
-    /// The largest of these numbers of the shards of the running transaction. Where nobody has used a shard it is 0, and
-    /// the shard is not created to find that out.
+    /// The largest of these numbers of the shards of the running transaction. A shard that nobody has used has the
+    /// default, and is not created to find that out.
     #[inline]
-    pub fn largest_of_entered(&self, number: impl Fn(&Shard<W>) -> u64) -> u64 {
-        let mut largest = 0;
+    pub fn largest_of_entered<N: Ord + Default>(&self, number: impl Fn(&Shard<W>) -> N) -> N {
+        let mut largest = N::default();
         // A plain loop over pointers that are read once: it runs after each command.
         for id in &self.entered {
             let shard = self.shards.used_ptr(*id);

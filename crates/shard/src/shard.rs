@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ds::hashing::Seed;
 use ds::random::Random;
+use effectlog::{Lsn, Stamp};
 use keyspace::Dbs;
 use keyspace::queue::Known;
 use smallvec::SmallVec;
@@ -50,10 +51,10 @@ pub struct Shard<W> {
     /// The last cas number given out.
     pub last_cas: u64,
     /// The stamp of the last record committed while this shard was held.
-    pub last_stamp: u64,
+    pub last_stamp: Stamp,
     /// The slice of the last committed record with a change of this shard: data read here is durable when
     /// that slice is.
-    pub last_slice: u64,
+    pub last_slice: Lsn,
     /// Whether a change of this shard is recorded but not committed yet.
     pub is_written: bool,
     /// Random numbers for `SPOP`, `RANDOMKEY` and similar commands.
@@ -75,8 +76,8 @@ impl<W> Shard<W> {
             subscribers: Subscribers::new(seed, &stats),
             stats,
             last_cas: 0,
-            last_stamp: 0,
-            last_slice: 0,
+            last_stamp: Stamp::NONE,
+            last_slice: Lsn::NONE,
             is_written: false,
             random: Random::new(seed ^ u64::from(id.0)),
         }

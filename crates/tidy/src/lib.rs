@@ -11,6 +11,7 @@ mod assertions;
 mod circles;
 mod names;
 mod pages;
+mod places;
 mod prose;
 mod seam;
 mod settings;

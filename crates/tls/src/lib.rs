@@ -7,10 +7,12 @@
 //! ```
 //!
 //! Invariants: a configuration is created completely or not at all; a session keeps the configuration that it
-//! started with, so new certificates disconnect no client. Only rustls (validity of certificates) and
-//! [`Options`]' session cache read a clock.
+//! started with, so new certificates disconnect no client. Only rustls (validity of certificates)
+//! and [`Options`]' session cache read a clock, and only the keeper has a thread.
 //!
-//! Not here: the settings, when files are read again, and who is accepted (crate `clients`).
+//! A server keeps its configuration in a [`TlsKeeper`], which reads the files again when they change.
+//!
+//! Not here: the settings, and who is accepted (crate `clients`).
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +25,7 @@ use rustls::crypto::ring as library;
 mod encrypted;
 mod error;
 mod files;
+mod keeper;
 mod options;
 mod resumption;
 mod secured;
@@ -32,6 +35,7 @@ mod trust;
 
 pub use error::Error;
 pub use files::Identity;
+pub use keeper::{Admission, Former, TlsKeeper, WantedTls};
 pub use options::{Authentication, Caching, Options};
 pub use secured::{Handshake, Handshakes, Secured, common_name, name_in_log};
 pub use sides::{client_config, named_client_config, server_config};

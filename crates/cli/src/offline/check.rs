@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use effectlog::Lsn;
 use journal::{Folder, Repair, Report, Scanned, Tuning, time};
 use persistence::{Names, examine};
 
@@ -19,7 +20,7 @@ const DAMAGED: u8 = 2;
 /// Effects that delete all keys, which are reported.
 const FLUSHES: &[&[u8]] = &[b"*1\r\n$8\r\nFLUSHALL\r\n", b"*1\r\n$7\r\nFLUSHDB\r\n"];
 /// The name and time of each flush, by its slice.
-type Flushes = BTreeMap<u64, (&'static str, u64)>;
+type Flushes = BTreeMap<Lsn, (&'static str, u64)>;
 /// How many of the last flushes are reported.
 const FLUSHES_MAX: usize = 10;
 
@@ -53,7 +54,7 @@ pub(crate) fn check(folder: &Folder) -> Result<ExitCode, Error> {
 
 /// Reports the last flushes, and how to recover the state before them. Flushes that are part of the base cannot be
 /// undone.
-fn say_flushes(flushes: Flushes, base_slice: u64) -> Result<(), Error> {
+fn say_flushes(flushes: Flushes, base_slice: Lsn) -> Result<(), Error> {
     let skipped = flushes.len().saturating_sub(FLUSHES_MAX);
     for (slice, (what, unix_ms)) in flushes.into_iter().skip(skipped) {
         let way_back = match slice > base_slice {

@@ -30,7 +30,7 @@ pub(crate) fn copy(from: &Folder, export: &Export) -> Result<ExitCode, Error> {
     let status = check::check(&folder)?;
     let last = end.place.last_slice();
     let more = match is_confirmed {
-        true => format!("; the copy has slice {} behind it, which is empty and confirms it", last + 1),
+        true => format!("; the copy has slice {} behind it, which is empty and confirms it", last.next()),
         false => String::new(),
     };
     say(&format!("copied: {}, up to slice {last}{more}", content(has_base, slices)))?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use acl::{Access, Context, Seat};
-use background::timers::Alarm;
+use effectlog::Lsn;
 use engine::{Client, Command, CommandId, Route, Table};
 use jobs::queues::Progress;
 use ops::migrate::Migration;
@@ -17,6 +17,7 @@ use tls::Handshake;
 use crate::session::parser::Protocol;
 use crate::session::state::CommandState;
 use crate::session::transaction::Multi;
+use crate::timeouts::Alarm;
 
 /// Whether a client gets replies (`CLIENT REPLY`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -112,8 +113,8 @@ pub struct Session {
     pub active_ms: u64,
     /// The command that ran last.
     pub last_command: Option<CommandId>,
-    /// The last slice of the journal that contains a write of this client. 0: it has written nothing.
-    pub written_slice: u64,
+    /// The last slice of the journal that contains a write of this client.
+    pub written_slice: Lsn,
     /// The time since which its output is above the soft limit.
     pub over_soft_limit_since_ms: Option<u64>,
     /// How much of its output is news about changed keys, if it was sent some.
@@ -179,7 +180,7 @@ impl Session {
             created_ms: now_ms,
             active_ms: now_ms,
             last_command: None,
-            written_slice: 0,
+            written_slice: Lsn::NONE,
             over_soft_limit_since_ms: None,
             output_bytes_peak: 0,
             close_after_reply: false,

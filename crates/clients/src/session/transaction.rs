@@ -3,6 +3,7 @@
 //! Such an EXEC replies when all of its commands have replied. Until then it keeps their replies, because other
 //! messages to its client may come in between and must not interrupt the array.
 
+use effectlog::Lsn;
 use engine::{CommandId, OwnedArgs};
 use resp::{Output, Reply};
 
@@ -26,14 +27,14 @@ pub struct Executing {
     /// The first command that has not replied.
     next: usize,
     /// The last slice of the journal on which the replies depend.
-    pub seen: u64,
+    pub seen: Lsn,
 }
 
 impl Executing {
     /// An EXEC that has run nothing yet.
     pub fn new(multi: Multi) -> Executing {
         let replies = multi.queued.iter().map(|_| None).collect();
-        Executing { multi, replies, next: 0, seen: 0 }
+        Executing { multi, replies, next: 0, seen: Lsn::NONE }
     }
 
     /// Its commands.

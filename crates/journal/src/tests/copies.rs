@@ -15,7 +15,7 @@ fn append(journal: &Journal, writer: &mut Writer, count: usize) {
     for number in 0..count {
         while journal.prepare_spare(0).unwrap() {}
         let next = slice(writer, 0, writer.next().1, 100 + number % 5 * 4_000);
-        writer.append(&[next], 1_000 + writer.next().0).unwrap();
+        writer.append(&[next], 1_000 + writer.next().0.get()).unwrap();
     }
 }
 
@@ -36,10 +36,10 @@ fn original(disk: &Disk) -> (Journal, Writer) {
 
 fn set_base(disk: &Disk, journal: &Journal, writer: &Writer) {
     let (next, position) = writer.next();
-    let file = format!("base-000000000000abcd-{}.rdb", next - 1);
+    let file = format!("base-000000000000abcd-{}.rdb", next.before());
     put(disk, &file);
     put(disk, &format!("{file}.0000000000000001.0000"));
-    journal.set_base(&Base { slice: next - 1, position, file: Some(file) }, 0).unwrap();
+    journal.set_base(&Base { slice: next.before(), position, file: Some(file) }, 0).unwrap();
 }
 
 fn target(disk: &Disk) -> Arc<LockedFolder> {
@@ -109,7 +109,7 @@ fn an_original_may_go_on() {
         let (journal, mut writer) = original(&disk);
         let mut is_changed = false;
         copy(&disk, None, &mut |scanned| {
-            if !is_changed && scanned.slice.number == change_at {
+            if !is_changed && scanned.slice.number.get() == change_at {
                 is_changed = true;
                 append(&journal, &mut writer, 3);
                 set_base(&disk, &journal, &writer);
@@ -118,7 +118,7 @@ fn an_original_may_go_on() {
         })
         .unwrap();
         let slices = copied(&disk);
-        let (first, last) = (slices[0].slice.number, slices[slices.len() - 1].slice.number);
+        let [first, last] = [0, slices.len() - 1].map(|index| slices[index].slice.number.get());
         assert!([8, 24].contains(&first) && last >= 20, "{first} to {last}");
     }
 }

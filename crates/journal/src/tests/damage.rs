@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use effectlog::Slice;
+use effectlog::{Lsn, Slice};
 use proactor::{Disk, Open, SimDisk};
 
 use super::world::{BEGINNING, TUNING, folder, read, slice};
@@ -30,7 +30,7 @@ impl Sample {
         let mut slices: Vec<Slice> = Vec::new();
         for bytes in SIZES {
             let next = slice(&writer, 0, writer.next().1, bytes);
-            writer.append(std::slice::from_ref(&next), 1_000 + next.number).unwrap();
+            writer.append(std::slice::from_ref(&next), 1_000 + next.number.get()).unwrap();
             slices.push(next);
         }
         let mut sample = Sample { sim, disk, slices, frames: Vec::new() };
@@ -86,7 +86,7 @@ impl Sample {
     fn check_verdict(&self, frame: usize, was_durable: bool, what: &str) {
         let lost = self.frames[frame].2.frame.slice;
         let (slices, end) = read(Scan::behind_base(&folder(&self.disk), &self.manifest()).unwrap());
-        let expected = &self.slices[..lost as usize - 1];
+        let expected = &self.slices[..lost.before().get() as usize];
         assert!(slices.iter().map(|scanned| &scanned.slice).eq(expected), "{what}: not the prefix");
         let is_damaged = matches!(end.verdict, Verdict::Damaged { .. });
         assert_eq!(is_damaged, was_durable, "{what}: {:?}", end.verdict);
@@ -148,9 +148,9 @@ fn a_frame_with_another_field_and_right_checksums_ends_the_log() {
         ("former life", |frame| frame.incarnation -= 1),
         ("later life", |frame| frame.incarnation += 1),
         ("first", |frame| frame.is_first = !frame.is_first),
-        ("slice", |frame| frame.slice += 1),
-        ("slice before", |frame| frame.slice -= 1),
-        ("position", |frame| frame.position += 1),
+        ("slice", |frame| frame.slice = frame.slice.next()),
+        ("slice before", |frame| frame.slice = frame.slice.before()),
+        ("position", |frame| frame.position = frame.position.plus(1)),
         ("chain", |frame| frame.before ^= 1),
         ("before", |frame| frame.before = 0x1234),
     ];
@@ -178,7 +178,7 @@ fn a_frame_that_is_written_again_with_other_words_breaks_the_chain_behind_it() {
             match change {
                 0 => changed.db = None,
                 1 => changed.unix_ms += 1,
-                _ => changed.durable_slice = 0,
+                _ => changed.durable_slice = Lsn::NONE,
             }
             let payload = sample.bytes(frame)[HEAD_BYTES..][..head.payload_bytes].to_vec();
             if changed == head.frame {
@@ -187,7 +187,7 @@ fn a_frame_that_is_written_again_with_other_words_breaks_the_chain_behind_it() {
             sample.put(frame, 0, &changed.to_bytes(&payload));
             let (slices, end) = read(Scan::behind_base(&folder(&sample.disk), &sample.manifest()).unwrap());
             let next = sample.frames[frame + 1].2.frame.slice;
-            assert_eq!((slices.len() as u64, end.place.slice), (next - 1, next));
+            assert_eq!((slices.len() as u64, end.place.slice), (next.before().get(), next));
             assert!(
                 matches!(end.verdict, Verdict::Damaged { .. } | Verdict::Torn { .. }),
                 "{:?}",
@@ -290,7 +290,7 @@ fn a_check_tells_what_there_is_and_a_repair_cuts_at_the_damage() {
     assert_eq!(check(&sample.disk).outlook(), "a start loads 9 slices");
 
     // Slice 3 has several frames. The second one is damaged.
-    let frame = sample.frames.iter().position(|frame| frame.2.frame.slice == 3).unwrap() + 1;
+    let frame = sample.frames.iter().position(|frame| frame.2.frame.slice == Lsn::new(3)).unwrap() + 1;
     sample.put(frame, 100, b"damage");
     let report = check(&sample.disk).to_string();
     assert!(
@@ -304,7 +304,7 @@ fn a_check_tells_what_there_is_and_a_repair_cuts_at_the_damage() {
     assert_eq!(check(&sample.disk).outlook(), outlook);
     let before = sample.all_bytes();
     let repair = Repair::plan(&lock).unwrap().expect("it is damaged");
-    assert_eq!((repair.last_slice(), repair.rest().to_string().as_str()), (2, rest));
+    assert_eq!((repair.last_slice(), repair.rest().to_string().as_str()), (Lsn::new(2), rest));
     let aside = repair.cut(TUNING).unwrap();
     assert!(aside.iter().any(|path| path.ends_with("journal-000000000000abcd-1.seg.cut-1")), "{aside:?}");
     let after = sample.all_bytes();
@@ -315,7 +315,7 @@ fn a_check_tells_what_there_is_and_a_repair_cuts_at_the_damage() {
     assert_eq!((slices.len(), &end.verdict), (2, &Verdict::Clean));
     let (_, mut writer) = Journal::resume(lock, TUNING, Policy::Always, &manifest, &end, None).unwrap();
     let next = slice(&writer, 0, writer.next().1, 50);
-    assert_eq!(writer.append(&[next], 0).unwrap(), 3);
+    assert_eq!(writer.append(&[next], 0).unwrap(), Lsn::new(3));
     let (slices, end) = read(Scan::behind_base(&folder(&sample.disk), &sample.manifest()).unwrap());
     assert_eq!((slices.len(), end.verdict), (3, Verdict::Clean));
 }
@@ -325,7 +325,7 @@ fn a_repair_in_which_the_power_fails_is_done_again() {
     let mut spared = 0;
     loop {
         let sample = Sample::new();
-        let frame = sample.frames.iter().position(|frame| frame.2.frame.slice == 3).unwrap() + 1;
+        let frame = sample.frames.iter().position(|frame| frame.2.frame.slice == Lsn::new(3)).unwrap() + 1;
         sample.put(frame, 100, b"damage");
         // The data there are on disk.
         for path in sample.frames.iter().map(|frame| &frame.0) {
@@ -364,7 +364,7 @@ fn what_comes_behind_a_time_is_set_aside() {
         let (_, mut writer) =
             Journal::resume(lock.into(), TUNING, Policy::Always, &sample.manifest(), &end, None).unwrap();
         let next = slice(&writer, 0, writer.next().1, 50);
-        let written = writer.append(&[next], 0).unwrap();
+        let written = writer.append(&[next], 0).unwrap().get();
         let after = sample.all_bytes();
         assert!(until > 1_008 || before.iter().all(|bytes| after.contains(bytes)), "nothing is lost");
         let (slices, end) = read(Scan::behind_base(&folder(&sample.disk), &sample.manifest()).unwrap());

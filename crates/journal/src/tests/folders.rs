@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use effectlog::{Lsn, StreamPosition};
 use proactor::{Disk, Open, SimDisk};
 use scratch::Scratch;
 
@@ -22,7 +23,7 @@ fn names(disk: &Disk) -> Vec<String> {
 
 fn append(writer: &mut Writer, bytes: usize) -> u64 {
     let next = slice(writer, 0, writer.next().1, bytes);
-    writer.append(&[next], 0).unwrap()
+    writer.append(&[next], 0).unwrap().get()
 }
 
 #[track_caller]
@@ -118,7 +119,13 @@ fn successor(disk: &Disk) -> (Journal, Writer) {
     for _ in 0..3 {
         append(&mut former, 100);
     }
-    let beginning = Beginning { id: 0xef, slice: 3, position: 300, data: Data::Coming, ..BEGINNING };
+    let beginning = Beginning {
+        id: 0xef,
+        slice: Lsn::new(3),
+        position: StreamPosition::new(300),
+        data: Data::Coming,
+        ..BEGINNING
+    };
     let (journal, mut writer) = Journal::create(lock, TUNING, Policy::Always, beginning).unwrap();
     assert_eq!(append(&mut writer, 50), 4);
     while journal.prepare_spare(0).unwrap() {}
@@ -134,7 +141,11 @@ fn a_journal_takes_the_place_of_another_one_when_it_has_a_base() {
     put(&disk, "base-00000000000000ef-4.rdb");
     put(&disk, "base-00000000000000ef-4.rdb.1");
     assert_eq!(append(&mut writer, 50), 5);
-    let base = Base { slice: 4, position: 350, file: Some("base-00000000000000ef-4.rdb".to_owned()) };
+    let base = Base {
+        slice: Lsn::new(4),
+        position: StreamPosition::new(350),
+        file: Some("base-00000000000000ef-4.rdb".to_owned()),
+    };
     assert!(journal.facts().is_pending);
     journal.set_base(&base, 0).unwrap();
     let facts = journal.facts();
@@ -146,7 +157,11 @@ fn a_journal_takes_the_place_of_another_one_when_it_has_a_base() {
     );
     // The next base takes that one's place.
     put(&disk, "base-00000000000000ef-5.rdb");
-    let base = Base { slice: 5, position: 400, file: Some("base-00000000000000ef-5.rdb".to_owned()) };
+    let base = Base {
+        slice: Lsn::new(5),
+        position: StreamPosition::new(400),
+        file: Some("base-00000000000000ef-5.rdb".to_owned()),
+    };
     journal.set_base(&base, 0).unwrap();
     let bases: Vec<String> = names(&disk).into_iter().filter(|name| name.starts_with("base")).collect();
     assert_eq!(bases, ["base-00000000000000ef-5.rdb"]);
@@ -165,7 +180,7 @@ fn a_journal_that_got_no_base_is_gone_at_the_next_start() {
     let (slices, end) = read(lock.recover(&manifest).unwrap());
     assert_eq!(slices.len(), 3);
     let (_, writer) = Journal::resume(lock.into(), TUNING, Policy::Always, &manifest, &end, None).unwrap();
-    assert_eq!(writer.next(), (4, 300));
+    assert_eq!(writer.next(), (Lsn::new(4), StreamPosition::new(300)));
     assert!(
         names(&disk).iter().all(|name| !name.contains("00ef") && !name.contains("base")),
         "{:?}",
@@ -177,7 +192,7 @@ fn a_journal_that_got_no_base_is_gone_at_the_next_start() {
     let coming = Beginning { data: Data::Coming, ..BEGINNING };
     let (journal, mut writer) = Journal::create(Arc::clone(&lock), TUNING, Policy::No, coming).unwrap();
     // It begins later than was expected when it was made, and gets more segments before its base.
-    writer.begin_at((32, 4_000));
+    writer.begin_at((Lsn::new(32), StreamPosition::new(4_000)));
     while journal.prepare_spare(4).unwrap() {}
     drop((journal, writer));
     assert_eq!(folder(&disk).contents().unwrap(), Contents::Nothing);

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use effectlog::{Lsn, StreamPosition};
 use proactor::{Open, SimDisk};
 
 use super::world::{BEGINNING, TUNING, folder, read, slice};
@@ -45,7 +46,7 @@ impl Lost {
     }
 
     fn give_base(&self, slice: u64) {
-        let base = Base { slice, position: slice * 3_000, file: None };
+        let base = Base { slice: Lsn::new(slice), position: StreamPosition::new(slice * 3_000), file: None };
         self.journal.set_base(&base, 1 << 20).unwrap();
     }
 }
@@ -143,7 +144,7 @@ fn a_mark_counts_for_its_own_life() {
         changed[torn + 20..][..15].fill(0x55);
         overwrite(&sim, &path, &changed);
         let mark = crate::mark::Mark::read(&folder(&sim.disk()), BEGINNING.id).unwrap();
-        assert_eq!(mark.slice, [SLICES + 1, SLICES][usize::from(torn > 0)]);
+        assert_eq!(mark.slice.get(), [SLICES + 1, SLICES][usize::from(torn > 0)]);
         assert_eq!(found(&sim).1, Verdict::Clean);
     }
     overwrite(&sim, &path, &bytes);
@@ -151,7 +152,7 @@ fn a_mark_counts_for_its_own_life() {
     let lock = folder(&sim.disk()).lock().unwrap();
     let (slices, mut end) = read(lock.recover(&old).unwrap());
     let place = slices[9].slice.number;
-    assert_eq!(place, 10);
+    assert_eq!(place, Lsn::new(10));
     end.verdict = Verdict::Clean;
     let (journal, _) = Journal::resume(lock.into(), TUNING, Policy::Always, &old, &end, None).unwrap();
     assert_eq!((journal.facts().incarnation, found(&sim).1), (2, Verdict::Clean));
@@ -221,8 +222,8 @@ fn damage_to_what_the_base_has_loses_nothing() {
             writer.append(&[next], 0).unwrap();
             assert_eq!(found(&sim).0 as u64, SLICES - base + 1);
             // A replica that was away since then gets a full copy.
-            let position = (damaged - 1) * 3_000 + 10;
-            let mut stream = journal.read_back(position, SLICES * 3_000);
+            let position = StreamPosition::new((damaged - 1) * 3_000 + 10);
+            let mut stream = journal.read_back(position, StreamPosition::new(SLICES * 3_000));
             assert!(stream.next(None).is_err() && !journal.reaches_back_to(position));
         }
     }
@@ -242,7 +243,7 @@ fn damage_to_all_behind_a_place_in_the_base_is_refused() {
     assert!(is_damaged(&sim));
     let lock: Arc<_> = folder(&sim.disk()).lock().unwrap().into();
     let repair = Repair::plan(&lock).unwrap().expect("it is damaged");
-    assert_eq!(repair.last_slice(), 12);
+    assert_eq!(repair.last_slice(), Lsn::new(12));
     repair.cut(TUNING).unwrap();
     drop(lock);
     assert_eq!(found(&sim), (0, Verdict::Clean));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-use effectlog::{Backlog, Collector, Found, Log, Reader, Recorder};
+use effectlog::{Backlog, Collector, Found, Log, Lsn, Reader, Recorder, Stamp, StreamPosition};
 use proactor::{Clock, DiskFaults, Entropy, Fault, SimDisk};
 
 use super::world::{BEGINNING, TUNING, folder, read};
@@ -21,7 +21,7 @@ struct House {
     now_ns: Arc<AtomicU64>,
     log: Arc<Log>,
     recorders: Vec<Recorder>,
-    last_stamp: u64,
+    last_stamp: Stamp,
     backlog: Arc<Backlog>,
     progress: Arc<Progress>,
     intake: Arc<Intake>,
@@ -30,8 +30,8 @@ struct House {
     orders: Sender<Order>,
     disk: DiskOrders,
     has_failed: Arc<AtomicBool>,
-    /// The slice and the number of each commit.
-    commits: Vec<u64>,
+    /// The slice of each commit.
+    commits: Vec<Lsn>,
 }
 
 impl House {
@@ -39,7 +39,7 @@ impl House {
         let (sim, now_ns) = (SimDisk::new(seed), Arc::new(AtomicU64::new(1)));
         let clock = Clock::simulated(Arc::clone(&now_ns));
         let (log, recorders, ends) = Log::new(2, Box::new(|| 0));
-        let progress = Arc::new(Progress::new(2, 0, policy, Box::new(|_| {})));
+        let progress = Arc::new(Progress::new(2, Lsn::NONE, policy, Box::new(|_| {})));
         let has_failed = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&has_failed);
         let on_failure: OnFailure = Arc::new(move |_| flag.store(true, Ordering::Relaxed));
@@ -56,7 +56,7 @@ impl House {
             now_ns,
             log,
             recorders,
-            last_stamp: 0,
+            last_stamp: Stamp::NONE,
             backlog,
             progress,
             intake,
@@ -76,10 +76,10 @@ impl House {
 
     fn begin_with(&mut self, tuning: Tuning, (id, first): (u64, u64), data: Data) {
         let lock = Arc::new(folder(&self.sim.disk()).lock().expect("nobody else has it"));
-        let beginning = Beginning { id, slice: first - 1, data, ..BEGINNING };
+        let beginning = Beginning { id, slice: Lsn::new(first).before(), data, ..BEGINNING };
         let opened =
             Journal::create(lock, tuning, self.progress.policy(), beginning).expect("the disk works");
-        let last = self.log.turn_on(first);
+        let last = self.log.turn_on(Lsn::new(first));
         self.orders.send(Order::Begin(last, Box::new(opened))).expect("it is there");
     }
 
@@ -429,13 +429,13 @@ fn heard(reader: &mut Reader) -> Vec<usize> {
 #[test]
 fn a_stream_goes_on_while_journals_begin_and_end() {
     let mut house = House::new(1, Policy::Everysec);
-    house.orders.send(Order::Stream(house.log.turn_on(1), true)).expect("it is there");
+    house.orders.send(Order::Stream(house.log.turn_on(Lsn::new(1)), true)).expect("it is there");
     house.commit(0);
     house.settle();
-    let mut reader = house.backlog.read_from(0, None).expect("it begins there");
+    let mut reader = house.backlog.read_from(StreamPosition::START, None).expect("it begins there");
     let lock = Arc::new(folder(&house.sim.disk()).lock().expect("nobody else has it"));
     for id in 1..4 {
-        let beginning = Beginning { id, slice: 0, data: Data::Coming, ..BEGINNING };
+        let beginning = Beginning { id, slice: Lsn::NONE, data: Data::Coming, ..BEGINNING };
         let opened = Journal::create(Arc::clone(&lock), TUNING, Policy::Everysec, beginning);
         let opened = Box::new(opened.expect("the disk works"));
         house.commit(1);
@@ -491,7 +491,7 @@ fn the_stream_has_the_id_under_which_it_was_written() {
         let policy = [Policy::Always, Policy::Everysec, Policy::No][entropy.below(3) as usize];
         let mut house = House::new(seed, policy);
         house.begin(7, 1, Data::None);
-        house.orders.send(Order::Name(0, former)).expect("it is there");
+        house.orders.send(Order::Name(Lsn::NONE, former)).expect("it is there");
         house.settle();
         let step = |house: &mut House, entropy: &mut Entropy| match entropy.below(6) {
             0 | 1 => house.commit(entropy.below(2) as usize),
@@ -534,17 +534,17 @@ fn a_position_is_behind_everything_that_was_committed() {
         let mut entropy = Entropy::from_seed(seed);
         let policy = [Policy::Always, Policy::Everysec, Policy::No][entropy.below(3) as usize];
         let mut house = House::new(seed, policy);
-        house.orders.send(Order::Stream(house.log.turn_on(1), true)).expect("it is there");
-        assert_eq!(house.intake.position(), 0, "nothing was committed");
+        house.orders.send(Order::Stream(house.log.turn_on(Lsn::new(1)), true)).expect("it is there");
+        assert_eq!(house.intake.position(), StreamPosition::START, "nothing was committed");
         house.commit(0);
-        let (count, mut before) = (1 + entropy.below(20), 0);
+        let (count, mut before) = (1 + entropy.below(20), StreamPosition::START);
         let begins = entropy.below(count);
         for step in 0..count {
             match entropy.below(7) {
                 // Slices with later commits may be closed before the log thread takes up the journal.
                 _ if step == begins => {
                     let lock = Arc::new(folder(&house.sim.disk()).lock().expect("nobody else has it"));
-                    let beginning = Beginning { id: 7, slice: 0, data: Data::Coming, ..BEGINNING };
+                    let beginning = Beginning { id: 7, slice: Lsn::NONE, data: Data::Coming, ..BEGINNING };
                     let opened = Journal::create(lock, TUNING, policy, beginning).expect("the disk works");
                     let last = house.log.cut().slice();
                     house.orders.send(Order::Begin(last, Box::new(opened))).expect("it is there");
@@ -557,17 +557,17 @@ fn a_position_is_behind_everything_that_was_committed() {
                 _ => house.commit(entropy.below(2) as usize),
             }
             let position = house.intake.position();
-            let last = house.commits.last().copied().unwrap_or(0);
+            let last = house.commits.last().copied().unwrap_or_default();
             assert!(!house.log.has_pending() && position >= before, "seed {seed}");
             let end = house.backlog.end_of(last);
             assert!(end.is_some_and(|end| end <= position), "seed {seed}: {end:?}, {position}");
             before = position;
         }
-        let mut reader = house.backlog.read_from(0, None).expect("it begins there");
+        let mut reader = house.backlog.read_from(StreamPosition::START, None).expect("it begins there");
         house.settle();
         assert_eq!(heard(&mut reader), (0..house.commits.len()).collect::<Vec<usize>>(), "seed {seed}");
         assert_eq!(house.progress.counts.taken_bytes.load(Ordering::Relaxed), 0);
-        let last = house.commits.last().copied().unwrap_or(0);
+        let last = house.commits.last().copied().unwrap_or_default();
         assert!(house.progress.written() >= last, "seed {seed}: what was closed for somebody is written");
     }
 }
@@ -582,7 +582,7 @@ fn a_slice_that_somebody_waits_for_is_closed_at_once() {
             house.settle();
             house.orders.send(Order::Stream(house.log.cut().slice(), true)).expect("it is there");
         } else {
-            house.orders.send(Order::Stream(house.log.turn_on(1), true)).expect("it is there");
+            house.orders.send(Order::Stream(house.log.turn_on(Lsn::new(1)), true)).expect("it is there");
         }
         house.commit(0);
         house.settle();

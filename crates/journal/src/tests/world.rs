@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use effectlog::Slice;
+use effectlog::{Lsn, Slice, StreamPosition};
 use proactor::{Disk, DiskFaults, Entropy, Open, SimDisk};
 
 use crate::{
@@ -26,8 +26,14 @@ pub(super) fn folder(disk: &Disk) -> Folder {
     Folder::new(disk.clone(), Path::new("data/appendonlydir"))
 }
 
-pub(super) const BEGINNING: Beginning =
-    Beginning { id: 0xabcd, stream: None, databases: 16, slice: 0, position: 0, data: Data::None };
+pub(super) const BEGINNING: Beginning = Beginning {
+    id: 0xabcd,
+    stream: None,
+    databases: 16,
+    slice: Lsn::NONE,
+    position: StreamPosition::START,
+    data: Data::None,
+};
 
 /// All slices that a scan returns, and its end.
 pub(super) fn read(mut scan: Scan) -> (Vec<Scanned>, End) {
@@ -39,11 +45,11 @@ pub(super) fn read(mut scan: Scan) -> (Vec<Scanned>, End) {
 }
 
 /// The next slice, with this many bytes.
-pub(super) fn slice(writer: &Writer, number_ahead: u64, position: u64, bytes: usize) -> Slice {
-    let number = writer.next().0 + number_ahead;
+pub(super) fn slice(writer: &Writer, number_ahead: u64, position: StreamPosition, bytes: usize) -> Slice {
+    let number = writer.next().0.get() + number_ahead;
     let mut payload = vec![number as u8; bytes];
     payload.iter_mut().step_by(97).enumerate().for_each(|(mark, byte)| *byte = mark as u8);
-    Slice { number, position, db: Some((number % 16) as u32), payload }
+    Slice { number: Lsn::new(number), position, db: Some((number % 16) as u32), payload }
 }
 
 /// See the head of this file.
@@ -57,13 +63,13 @@ pub(super) struct World {
     /// Whether that has happened.
     has_crashed: Arc<AtomicBool>,
     /// The slices that were given to the writer since the last recovery, and those that were recovered.
-    slices: BTreeMap<u64, Slice>,
+    slices: BTreeMap<Lsn, Slice>,
     /// The last slice that was reported durable.
-    reported: u64,
+    reported: Lsn,
     /// The last one that was written without an error.
-    written: u64,
+    written: Lsn,
     /// The last slice that the system has in its cache: the server was killed, and the power is on.
-    cached: u64,
+    cached: Lsn,
     /// Whether there certainly is a journal.
     is_created: bool,
     /// Whether the disk fails at times.
@@ -107,9 +113,9 @@ impl World {
             is_kill,
             has_crashed,
             slices: BTreeMap::new(),
-            reported: 0,
-            written: 0,
-            cached: 0,
+            reported: Lsn::NONE,
+            written: Lsn::NONE,
+            cached: Lsn::NONE,
             is_created: false,
             has_faults: false,
             now_ms: 1_000,
@@ -143,9 +149,9 @@ impl World {
         }
         if is_killed {
             // Slices that could not be written are in the cache and are lost all the same.
-            self.cached = if self.has_faults { 0 } else { self.written };
+            self.cached = if self.has_faults { Lsn::NONE } else { self.written };
         } else {
-            self.cached = 0;
+            self.cached = Lsn::NONE;
             if !self.has_crashed.load(Ordering::Relaxed) {
                 self.sim.crash();
             }
@@ -190,7 +196,7 @@ impl World {
         };
         let opened = match folder.contents().map_err(|error| error.to_string())? {
             Contents::Nothing => {
-                ensure!(!self.is_created && self.reported == 0, "the journal is not there");
+                ensure!(!self.is_created && self.reported == Lsn::NONE, "the journal is not there");
                 Journal::create(lock.into(), TUNING, policy, BEGINNING)
             }
             Contents::RedisAof(path) => return Err(format!("{path:?} is not of Redis")),
@@ -205,8 +211,8 @@ impl World {
         };
         self.is_created |= opened.is_ok();
         if let Ok((journal, writer)) = &opened {
-            let next =
-                self.slices.last_key_value().map_or((1, 0), |(number, slice)| (number + 1, slice.end()));
+            let next = self.slices.last_key_value().map(|(number, slice)| (number.next(), slice.end()));
+            let next = next.unwrap_or((Lsn::NONE.next(), StreamPosition::START));
             ensure!(writer.next() == next, "goes on at {:?}, not at {next:?}", writer.next());
             self.reported = journal.durable_slice();
         }
@@ -221,16 +227,16 @@ impl World {
                 folder.disk().read(&folder.path().join(file)).map_err(|error| format!("{file}: {error}"))?;
             ensure!(base == manifest.base.slice.to_string().as_bytes(), "{file} is not the base");
         }
-        let mut next = manifest.base.slice + 1;
+        let mut next = manifest.base.slice.next();
         while let Some(Scanned { slice, .. }) = scan.next_slice().map_err(|error| error.to_string())? {
-            ensure!(slice.number == next, "slice {} after {}", slice.number, next - 1);
+            ensure!(slice.number == next, "slice {} after {}", slice.number, next.before());
             ensure!(self.slices.get(&next) == Some(&slice), "slice {next} is another one");
-            next += 1;
+            next = next.next();
         }
         let end = scan.end().map_err(|error| error.to_string())?;
         ensure!(!matches!(end.verdict, Verdict::Damaged { .. }), "{}", end.damage().expect("it is damaged"));
         ensure!(end.place.slice == next && !end.place.is_within_slice, "ends at {:?}, not {next}", end.place);
-        let last = next - 1;
+        let last = next.before();
         ensure!(
             last >= self.reported,
             "slice {} was reported durable, and {last} is the last one",
@@ -297,7 +303,8 @@ impl World {
 
     fn checkpoint(&mut self, journal: &Journal) -> Result<(), Trouble> {
         let base_slice = journal.facts().base.slice;
-        let cut = base_slice + self.entropy.below(journal.written_slice() - base_slice + 1);
+        let cut = base_slice.get() + self.entropy.below(journal.written_slice().since(base_slice) + 1);
+        let cut = Lsn::new(cut);
         let Some(last) = self.slices.get(&cut).filter(|_| cut > base_slice) else { return Ok(()) };
         let name = format!("base-{:016x}-{cut}.rdb", journal.facts().id);
         let (disk, path) = (self.sim.disk(), folder(&self.sim.disk()).path().join(&name));

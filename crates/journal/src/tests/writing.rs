@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use effectlog::{Lsn, StreamPosition};
 use proactor::{Disk, DiskFaults, Fault, SimDisk};
 use scratch::Scratch;
 
@@ -15,7 +16,7 @@ fn begin(disk: &Disk, policy: Policy) -> (Journal, Writer) {
 
 fn append(writer: &mut Writer, bytes: usize) -> Result<u64, Trouble> {
     let next = slice(writer, 0, writer.next().1, bytes);
-    writer.append(std::slice::from_ref(&next), next.number)
+    writer.append(std::slice::from_ref(&next), next.number.get()).map(Lsn::get)
 }
 
 /// The numbers of the slices that are found, and the end of the log.
@@ -23,7 +24,7 @@ fn numbers(folder: &Folder, until: Option<u64>) -> (Vec<u64>, Verdict) {
     let Contents::Journal(manifest) = folder.contents().unwrap() else { panic!("there is one") };
     let scan = Scan::everything(folder, &manifest).unwrap();
     let (slices, end) = read(if let Some(until) = until { scan.until(until) } else { scan });
-    (slices.iter().map(|scanned| scanned.slice.number).collect(), end.verdict)
+    (slices.iter().map(|scanned| scanned.slice.number.get()).collect(), end.verdict)
 }
 
 #[test]
@@ -34,7 +35,7 @@ fn without_spares_nothing_is_written_and_later_all_of_it() {
     let next = writer.next();
     let Err(Trouble::NoSpare { needed }) = append(&mut writer, 100_000) else { panic!("it does not fit") };
     assert!((4..=6).contains(&needed), "{needed}");
-    assert_eq!((writer.next(), journal.written_slice()), (next, 1));
+    assert_eq!((writer.next(), journal.written_slice()), (next, Lsn::new(1)));
     while journal.prepare_spare(needed).unwrap() {}
     assert_eq!(append(&mut writer, 100_000).unwrap(), 2);
     assert_eq!(numbers(&folder(&disk), None), (vec![1, 2], Verdict::Clean));
@@ -64,7 +65,7 @@ fn a_full_disk_loses_nothing_and_ends_nothing() {
         }
     };
     assert!(matches!(trouble, Trouble::NoSpare { needed: 1 }), "{trouble}");
-    assert_eq!((last, journal.durable_slice()), (24, 24), "what was written before is used up");
+    assert_eq!((last, journal.durable_slice().get()), (24, 24), "what was written before is used up");
     sim.heal();
     assert!(journal.prepare_spare(0).unwrap());
     assert_eq!(append(&mut writer, 3_000).unwrap(), 25);
@@ -79,7 +80,7 @@ fn after_a_failure_nothing_is_durable_any_more() {
         append(&mut writer, 100).unwrap();
         journal.sync().unwrap();
         sim.plan(0, Fault::SyncError);
-        let failed = append(&mut writer, 100).and_then(|_| journal.sync());
+        let failed = append(&mut writer, 100).and_then(|_| journal.sync().map(Lsn::get));
         let trouble = failed.unwrap_err();
         assert!(trouble.is_final(), "{trouble}");
         let text = trouble.to_string();
@@ -91,9 +92,9 @@ fn after_a_failure_nothing_is_durable_any_more() {
         assert!(append(&mut writer, 100).unwrap_err().is_final());
         assert!(journal.sync().unwrap_err().is_final());
         assert!(journal.prepare_spare(0).unwrap_err().is_final());
-        let base = Base { slice: 1, position: 100, file: None };
+        let base = Base { slice: Lsn::new(1), position: StreamPosition::new(100), file: None };
         assert!(journal.set_base(&base, 0).unwrap_err().is_final());
-        assert_eq!(journal.durable_slice(), 1);
+        assert_eq!(journal.durable_slice().get(), 1);
         assert_eq!(journal.failure().unwrap().to_string(), text);
     }
 }
@@ -105,7 +106,8 @@ fn a_rested_log_is_confirmed_by_an_empty_slice() {
     assert!(!writer.wants_confirmation());
     append(&mut writer, 100).unwrap();
     assert!(!writer.wants_confirmation(), "it is not durable");
-    assert_eq!((journal.durable_slice(), journal.sync().unwrap(), journal.durable_slice()), (0, 1, 1));
+    assert_eq!(journal.durable_slice(), Lsn::NONE);
+    assert_eq!((journal.sync().unwrap(), journal.durable_slice()), (Lsn::new(1), Lsn::new(1)));
     assert!(writer.wants_confirmation());
     append(&mut writer, 0).unwrap();
     assert!(!writer.wants_confirmation());
@@ -120,14 +122,14 @@ fn the_policy_changes_while_it_writes() {
     let sim = SimDisk::new(1);
     let (journal, mut writer) = begin(&sim.disk(), Policy::No);
     append(&mut writer, 100).unwrap();
-    assert_eq!(journal.durable_slice(), 0);
+    assert_eq!(journal.durable_slice().get(), 0);
     writer.set_policy(Policy::Always).unwrap();
-    assert_eq!(journal.durable_slice(), 1, "what was promised less is promised now");
+    assert_eq!(journal.durable_slice().get(), 1, "what was promised less is promised now");
     append(&mut writer, 100).unwrap();
-    assert_eq!(journal.durable_slice(), 2);
+    assert_eq!(journal.durable_slice().get(), 2);
     writer.set_policy(Policy::Everysec).unwrap();
     append(&mut writer, 100).unwrap();
-    assert_eq!((journal.durable_slice(), journal.sync().unwrap()), (2, 3));
+    assert_eq!((journal.durable_slice(), journal.sync().unwrap()), (Lsn::new(2), Lsn::new(3)));
     sim.crash();
     assert_eq!(numbers(&folder(&sim.disk()), None), (vec![1, 2, 3], Verdict::Clean));
 }
@@ -142,7 +144,11 @@ fn segments_are_used_again_and_a_backlog_is_kept() {
                 while journal.prepare_spare(0).unwrap() {}
                 append(&mut writer, 4_000).unwrap();
             }
-            let base = Base { slice: round * 10 - 3, position: (round * 10 - 3) * 4_000, file: None };
+            let base = Base {
+                slice: Lsn::new(round * 10 - 3),
+                position: StreamPosition::new((round * 10 - 3) * 4_000),
+                file: None,
+            };
             journal.set_base(&base, backlog_bytes).unwrap();
         }
         let files = disk.list(folder(&disk).path()).unwrap().len();
@@ -152,7 +158,7 @@ fn segments_are_used_again_and_a_backlog_is_kept() {
         let before_base = numbers.iter().filter(|number| **number <= 297).count();
         assert!((kept.start..kept.end + 10).contains(&before_base), "{before_base} slices before the base");
         assert!(matches!(
-            journal.set_base(&Base { slice: 301, position: 0, file: None }, 0),
+            journal.set_base(&Base { slice: Lsn::new(301), position: StreamPosition::START, file: None }, 0),
             Err(Trouble::Behind)
         ));
     }
@@ -232,6 +238,6 @@ fn another_thread_syncs_while_one_writes() {
         }
         is_over.store(true, Ordering::Relaxed);
     });
-    assert_eq!(journal.sync().unwrap(), 300);
+    assert_eq!(journal.sync().unwrap(), Lsn::new(300));
     assert_eq!(numbers(&folder, None), ((1..=300).collect(), Verdict::Clean));
 }

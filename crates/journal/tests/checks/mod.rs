@@ -3,20 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use effectlog::{Lsn, StreamPosition};
 use journal::{
     BLOCK_BYTES, Base, Folder, Frame, FramePlace, Manifest, Scan, SegmentStart, Verdict, padded_bytes,
 };
 use proactor::{Open, SimDisk};
 
 const SEGMENT_BYTES: usize = 8 * BLOCK_BYTES;
-
-fn start(number: u64, incarnation: u32, slice: u64, position: u64) -> SegmentStart {
-    SegmentStart {
-        number,
-        incarnation,
-        place: FramePlace { slice, position, checksum: 0, is_within_slice: false },
-    }
-}
 
 fn manifest() -> Manifest {
     Manifest {
@@ -25,8 +18,17 @@ fn manifest() -> Manifest {
         stream: None,
         databases: 16,
         former: vec![],
-        base: Base { slice: 4, position: 100, file: None },
-        segments: vec![start(1, 2, 5, 100)],
+        base: Base { slice: Lsn::new(4), position: StreamPosition::new(100), file: None },
+        segments: vec![SegmentStart {
+            number: 1,
+            incarnation: 2,
+            place: FramePlace {
+                slice: Lsn::new(5),
+                position: StreamPosition::new(100),
+                checksum: 0,
+                is_within_slice: false,
+            },
+        }],
         spares: vec![2, 3],
         lengths: BTreeMap::new(),
     }
@@ -50,15 +52,16 @@ fn segments(mut input: &[u8]) -> Vec<u8> {
             is_first: true,
             is_last: true,
             db: Some(0),
-            slice: 5,
-            position: 100,
-            durable_slice: 4,
+            slice: Lsn::new(5),
+            position: StreamPosition::new(100),
+            durable_slice: Lsn::new(4),
             unix_ms: 1,
             stream_tag: 0,
             before: 0,
         },
     );
     while let Some([what, value, length, spare]) = take(&mut input) {
+        let near = |number: u64| number.wrapping_add(u64::from(value)).wrapping_sub(1);
         match what % 16 {
             // A raw piece of input over what is there.
             0 => {
@@ -68,10 +71,10 @@ fn segments(mut input: &[u8]) -> Vec<u8> {
             }
             1 => frame.journal_id ^= u64::from(value & 1),
             2 => frame.incarnation = frame.incarnation.wrapping_add(u32::from(value)).wrapping_sub(1),
-            3 => frame.slice = frame.slice.wrapping_add(u64::from(value)).wrapping_sub(1) % (1 << 62),
-            4 => frame.position = frame.position.wrapping_add(u64::from(value)).wrapping_sub(1) % (1 << 62),
+            3 => frame.slice = Lsn::new(near(frame.slice.get()) % (1 << 62)),
+            4 => frame.position = StreamPosition::new(near(frame.position.get()) % (1 << 62)),
             5 => frame.before ^= u64::from(value),
-            6 => frame.durable_slice = frame.slice.wrapping_add(u64::from(value)).wrapping_sub(5),
+            6 => frame.durable_slice = Lsn::new(near(frame.slice.get()).wrapping_sub(4)),
             7 => at = (at + usize::from(value) * BLOCK_BYTES) % bytes.len(),
             _ => {
                 frame.is_last = value & 3 != 0;
@@ -82,8 +85,8 @@ fn segments(mut input: &[u8]) -> Vec<u8> {
                 let encoded = frame.to_bytes(&payload);
                 bytes[at..][..encoded.len()].copy_from_slice(&encoded);
                 frame.before = u64::from_le_bytes(encoded[80..88].try_into().expect("eight bytes"));
-                frame.position += payload.len() as u64;
-                frame.slice += u64::from(frame.is_last);
+                frame.position = frame.position.plus(payload.len());
+                frame.slice = if frame.is_last { frame.slice.next() } else { frame.slice };
                 frame.is_first = frame.is_last;
                 at = (at + encoded.len()) % bytes.len();
             }
@@ -105,11 +108,11 @@ pub(crate) fn check_frames(input: &[u8]) {
             file.write_all_at(0, segment).expect("nothing fails");
         }
         let manifest = manifest();
-        let (mut number, mut position, mut payload_bytes) = (5, 100, 0);
+        let (mut number, mut position, mut payload_bytes) = (Lsn::new(5), StreamPosition::new(100), 0);
         let mut scan = Scan::behind_base(&folder, &manifest).expect("nothing fails");
         while let Some(scanned) = scan.next_slice().expect("nothing fails") {
             assert_eq!((scanned.slice.number, scanned.slice.position), (number, position));
-            (number, position) = (number + 1, scanned.slice.end());
+            (number, position) = (number.next(), scanned.slice.end());
             payload_bytes += scanned.slice.payload.len();
         }
         assert!(payload_bytes <= bytes.len());
@@ -138,7 +141,7 @@ pub(crate) fn check_manifest(input: &[u8]) {
         };
         assert_eq!(manifest.encode().as_bytes(), text);
         let first = &manifest.segments[manifest.segment_behind_base()];
-        assert!(first.place.is_before_slice(manifest.base.slice + 1));
+        assert!(first.place.is_before_slice(manifest.base.slice.next()));
         // None of its segments is there.
         let folder = Folder::new(SimDisk::new(1).disk(), Path::new("journal"));
         for scan in [Scan::behind_base(&folder, &manifest), Scan::everything(&folder, &manifest)] {

@@ -19,6 +19,7 @@ use std::io::{Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use effectlog::StreamPosition;
 use engine::Command;
 use keyspace::queue::Known;
 use keyspace::{Config, Dbs, UnixMs};
@@ -84,7 +85,7 @@ pub struct Loaded {
     /// The database selected in the stream that continues from it, if known.
     pub stream_db: Option<u32>,
     /// The id of that stream, and the offset at which it continues, if known.
-    pub stream: Option<(StreamId, u64)>,
+    pub stream: Option<(StreamId, StreamPosition)>,
     /// The number of keys in all databases.
     pub key_count: u64,
     /// The number of expired keys, which were left out.
@@ -171,7 +172,7 @@ pub(crate) struct Others<'a, 'e> {
     pub(crate) stream_db: Option<u32>,
     /// The id of that stream, and the offset at which it continues.
     stream_id: Option<StreamId>,
-    stream_offset: Option<u64>,
+    stream_offset: Option<StreamPosition>,
 }
 
 /// The id of a stream: forty hexadecimal digits.
@@ -234,8 +235,8 @@ impl<'a, 'e> Others<'a, 'e> {
                     self.stream_id = value.as_slice().try_into().ok().filter(|_| is_id);
                 }
                 if name == STREAM_OFFSET_AUX.as_bytes() {
-                    self.stream_offset =
-                        ds::num::parse_i64(&value).and_then(|offset| u64::try_from(offset).ok());
+                    self.stream_offset = ds::num::parse_i64(&value)
+                        .and_then(|offset| u64::try_from(offset).ok().map(StreamPosition::new));
                 }
                 self.extras.field(&name, &value);
                 tracing::debug!("snapshot: {} {}", name.escape_ascii(), value.escape_ascii());

@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use effectlog::{Slice, StreamPosition};
 use engine::{Command, CommandId, Needs, Table};
 use shard::{Placement, ShardId};
 use smallvec::SmallVec;
@@ -70,7 +71,7 @@ pub(super) struct Failure {
     /// The name of the command, for people.
     pub(super) command: Option<String>,
     /// The position in the stream.
-    pub(super) position: u64,
+    pub(super) position: StreamPosition,
     /// A part of a sentence.
     pub(super) why: String,
 }
@@ -127,7 +128,7 @@ impl Dealt {
     pub(super) fn error(&self, step: &DealtCommand, why: String) -> Error {
         let found = &self.batch.slices[step.slice as usize];
         let command = Some(shown_name(&self.words(step)));
-        Failure { command, position: found.slice.position + step.offset as u64, why }.error(found)
+        Failure { command, position: found.slice.position.plus(step.offset), why }.error(found)
     }
 }
 
@@ -156,9 +157,8 @@ impl Dealer<'_> {
             if let Err(why) = check_selected(selected, slice.db) {
                 return Err(Failure { command: None, position: slice.position, why }.error(found));
             }
-            let db = self.deal_slice(index, &slice.payload, slice.db, &mut dealt).map_err(|failure| {
-                Failure { position: slice.position + failure.position, ..failure }.error(found)
-            })?;
+            let dealt_slice = self.deal_slice(index, slice, &mut dealt);
+            let db = dealt_slice.map_err(|failure| failure.error(found))?;
             selected = db.or(selected);
         }
         dealt.selected = selected;
@@ -166,18 +166,12 @@ impl Dealer<'_> {
         Ok(dealt)
     }
 
-    /// Deals the commands of one slice, before which `db` is selected. Returns the database after it.
-    /// Positions in errors are relative to the slice.
-    fn deal_slice(
-        &self,
-        index: u32,
-        payload: &[u8],
-        mut db: Option<u32>,
-        dealt: &mut Dealt,
-    ) -> Result<Option<u32>, Failure> {
+    /// Deals the commands of one slice. Returns the database selected after it.
+    fn deal_slice(&self, index: u32, slice: &Slice, dealt: &mut Dealt) -> Result<Option<u32>, Failure> {
+        let Slice { position, mut db, ref payload, .. } = *slice;
         let fail = |offset: usize, command: Option<String>, why: &str| Failure {
             command,
-            position: offset as u64,
+            position: position.plus(offset),
             why: why.to_owned(),
         };
         let db_count = self.db_count;

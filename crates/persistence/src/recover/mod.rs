@@ -26,7 +26,7 @@ mod deal;
 
 use std::sync::Arc;
 
-use effectlog::Slice;
+use effectlog::{Lsn, Slice, StreamPosition};
 use engine::Table;
 
 use crate::error::Error;
@@ -48,9 +48,9 @@ pub struct Recovery<'a> {
     /// data.
     pub base: Option<&'a str>,
     /// The number of the last slice that the base contains.
-    pub slice: u64,
+    pub slice: Lsn,
     /// The position in the stream at which the next slice begins.
-    pub position: u64,
+    pub position: StreamPosition,
     /// The expected bytes of slices, for reporting progress.
     pub slice_bytes: u64,
     /// All commands, by the names with which they are declared, which the journal uses.
@@ -125,9 +125,9 @@ struct Input<'a> {
     stage: &'a LoadStage<'a>,
     source: &'a mut Source<'a>,
     /// The number of the last slice.
-    slice: u64,
+    slice: Lsn,
     /// The position at which the next one begins.
-    position: u64,
+    position: StreamPosition,
     is_ended: bool,
 }
 
@@ -166,7 +166,7 @@ impl<'a> Input<'a> {
     /// Checks that no slice is applied twice and none is skipped.
     fn check(&mut self, found: FoundSlice) -> Result<FoundSlice, Error> {
         let slice = &found.slice;
-        let why = if self.slice.checked_add(1) != Some(slice.number) {
+        let why = if slice.number != self.slice.next() {
             Some(format!("slice {} comes before it", self.slice))
         } else if slice.position != self.position {
             Some(format!("the slice before it ends at position {}", self.position))

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use commands::keys::digest::{Digest, digest};
 use ds::hashing::Seed;
 use ds::random::Random;
-use effectlog::Slice;
+use effectlog::{Lsn, Slice, StreamPosition};
 use engine::{Client, Command, Entry, Local, OwnedEffect, Rule, Run, Shards, Store, Table, Tx};
 use keyspace::{Config, Dbs};
 use persistence::{
@@ -127,7 +127,7 @@ fn encode(args: &[impl AsRef<[u8]>], into: &mut Vec<u8>) {
 struct Cutter {
     random: Random,
     number: u64,
-    position: u64,
+    position: StreamPosition,
     db: Option<u32>,
 }
 
@@ -154,7 +154,7 @@ impl Cutter {
                     encode(&["EXEC"], &mut payload);
                 }
             }
-            let slice = Slice { number: self.number, position: self.position, db, payload };
+            let slice = Slice { number: Lsn::new(self.number), position: self.position, db, payload };
             self.position = slice.end();
             slices.push(slice);
         }
@@ -221,7 +221,7 @@ impl World {
     fn recover(
         &self,
         thread_count: usize,
-        (base, slice, position): (Option<&str>, u64, u64),
+        (base, slice, position): (Option<&str>, u64, StreamPosition),
         slices: &[Slice],
     ) -> Result<(Loaded, Seen), String> {
         let load = Load {
@@ -241,7 +241,7 @@ impl World {
         let recovery = Recovery {
             name: "journal",
             base,
-            slice,
+            slice: Lsn::new(slice),
             position,
             slice_bytes: slices.iter().map(|slice| slice.payload.len() as u64).sum(),
             table: &self.table,
@@ -288,7 +288,8 @@ impl World {
 
     /// Makes the base from the effects that are applied before.
     fn save_base(&self, slices: &[Slice], has_own_format: bool) {
-        let (there, _) = self.recover(0, (None, 0, 0), slices).expect("the slices are right");
+        let (there, _) =
+            self.recover(0, (None, 0, StreamPosition::START), slices).expect("the slices are right");
         let snapshots = Snapshots::new(self.clock.clone(), true, Tuning::SMALL);
         let settings = self.settings(Purpose::Snapshot, BASE, has_own_format);
         snapshots.save(settings, &content(&there.dbs), 0, &|| false).expect("the disk has room");
@@ -307,7 +308,7 @@ fn content(dbs: &[Dbs]) -> SnapshotContent<'_> {
 
 /// Slices like those of a journal.
 fn slices_of(seed: u64, effects: &[OwnedEffect]) -> Vec<Slice> {
-    Cutter { random: Random::new(seed), number: 0, position: 0, db: None }.slices(effects)
+    Cutter { random: Random::new(seed), number: 0, position: StreamPosition::START, db: None }.slices(effects)
 }
 
 #[test]
@@ -324,7 +325,7 @@ fn any_number_of_threads_recovers_the_data() {
             let disk = SimDisk::new(seed).disk();
             let world = World::new(&disk, shard_count);
             for thread_count in [0, 1, 2, 4] {
-                let recovered = world.recover(thread_count, (None, 0, 0), &slices);
+                let recovered = world.recover(thread_count, (None, 0, StreamPosition::START), &slices);
                 let (mut loaded, _) = recovered.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
                 let context =
                     format!("seed {seed}, {shard_count} shards, {thread_count} threads, {bytes} bytes");
@@ -349,16 +350,21 @@ fn any_number_of_threads_recovers_the_data() {
 
 const RELAXED: std::sync::atomic::Ordering = std::sync::atomic::Ordering::Relaxed;
 
-fn slice(number: u64, position: u64, db: u32, lines: &[&str]) -> Slice {
+fn slice(number: u64, position: StreamPosition, db: u32, lines: &[&str]) -> Slice {
     let mut payload = Vec::new();
     lines.iter().for_each(|line| encode(&line.split(' ').collect::<Vec<_>>(), &mut payload));
-    Slice { number, position, db: Some(db), payload }
+    Slice { number: Lsn::new(number), position, db: Some(db), payload }
 }
 
 #[test]
 fn what_is_due_stays_until_the_journal_says_otherwise() {
     let world = World::new(&SimDisk::new(1).disk(), 3);
-    let first = slice(1, 0, 0, &["SET a 1", "PEXPIREAT a 1000", "SET b 1", "PEXPIREAT b 1000", "SET c 1"]);
+    let first = slice(
+        1,
+        StreamPosition::START,
+        0,
+        &["SET a 1", "PEXPIREAT a 1000", "SET b 1", "PEXPIREAT b 1000", "SET c 1"],
+    );
     let second = slice(2, first.end(), 0, &["PERSIST a", "APPEND b 2"]);
     world.save_base(std::slice::from_ref(&first), true);
     let (loaded, _) =
@@ -369,10 +375,11 @@ fn what_is_due_stays_until_the_journal_says_otherwise() {
 #[test]
 fn libraries_change_in_order() {
     let world = World::new(&SimDisk::new(1).disk(), 3);
-    let slices = [slice(1, 0, 0, &["LIBRARY one", "SET a 1", "LIBRARY two"])];
+    let slices = [slice(1, StreamPosition::START, 0, &["LIBRARY one", "SET a 1", "LIBRARY two"])];
     for thread_count in [0, 2] {
-        let (loaded, seen) =
-            world.recover(thread_count, (None, 0, 0), &slices).expect("the slices are right");
+        let (loaded, seen) = world
+            .recover(thread_count, (None, 0, StreamPosition::START), &slices)
+            .expect("the slices are right");
         assert_eq!((loaded.key_count, seen.0), (1, vec![b"one".to_vec(), b"two".to_vec()]));
     }
 }
@@ -381,7 +388,10 @@ fn libraries_change_in_order() {
 fn check_refused(slices: &[Slice], why: &str) {
     for thread_count in [0, 1, 2] {
         let world = World::new(&SimDisk::new(1).disk(), 8);
-        let error = world.recover(thread_count, (None, 0, 0), slices).err().expect("something is wrong");
+        let error = world
+            .recover(thread_count, (None, 0, StreamPosition::START), slices)
+            .err()
+            .expect("something is wrong");
         let (error, way_out) = error.split_once(" (").expect("it names a way out");
         assert_eq!(error, format!("cannot load segment-7: {why}"), "{thread_count} threads");
         assert!(way_out.contains("--journal-until"), "{way_out}");
@@ -390,7 +400,7 @@ fn check_refused(slices: &[Slice], why: &str) {
 
 #[test]
 fn what_is_wrong_is_found_and_said() {
-    let one = || slice(1, 0, 0, &["SET a 1"]);
+    let one = || slice(1, StreamPosition::START, 0, &["SET a 1"]);
     let at = one().end();
     let second = |db: u32, lines: &[&str]| [one(), slice(2, at, db, lines)];
     check_refused(
@@ -402,7 +412,7 @@ fn what_is_wrong_is_found_and_said() {
         "slice 1, at position 27 of the stream: slice 1 comes before it",
     );
     check_refused(
-        &[one(), slice(2, at + 1, 0, &[])],
+        &[one(), slice(2, at.plus(1), 0, &[])],
         "slice 2, at position 28 of the stream: the slice before it ends at position 27",
     );
     check_refused(
@@ -410,7 +420,7 @@ fn what_is_wrong_is_found_and_said() {
         "slice 2, at position 27 of the stream: it says that database 1 is selected, but the slices before it select 0",
     );
     check_refused(
-        &[slice(1, 0, 16, &[])],
+        &[slice(1, StreamPosition::START, 16, &[])],
         "slice 1, at position 0 of the stream: database 16 is selected, but the setting databases is 16",
     );
     check_refused(
@@ -445,7 +455,12 @@ fn what_is_wrong_is_found_and_said() {
         ("*1\r\n$1\r\nSET\r\n", "no line end after an argument"),
         ("*1\r", "this is not a command"),
     ] {
-        let bad = Slice { number: 1, position: 0, db: Some(0), payload: payload.into() };
+        let bad = Slice {
+            number: Lsn::new(1),
+            position: StreamPosition::START,
+            db: Some(0),
+            payload: payload.into(),
+        };
         check_refused(&[bad], &format!("slice 1, at position 0 of the stream: {why}"));
     }
 }
@@ -454,9 +469,12 @@ fn what_is_wrong_is_found_and_said() {
 fn a_base_must_be_complete() {
     let disk = SimDisk::new(1).disk();
     let world = World::new(&disk, 4);
-    let missing = world.recover(0, (Some(BASE), 0, 0), &[]).err().expect("there is none");
+    let missing = world.recover(0, (Some(BASE), 0, StreamPosition::START), &[]).err().expect("there is none");
     assert!(missing.starts_with("cannot load ./base-1.rdb: "), "{missing}");
-    world.save_base(&[slice(1, 0, 0, &["SET a 1", "SET b 1", "SET c 1", "SET d 1"])], true);
+    world.save_base(
+        &[slice(1, StreamPosition::START, 0, &["SET a 1", "SET b 1", "SET c 1", "SET d 1"])],
+        true,
+    );
     let parts = disk.list(Path::new(".")).expect("there is a folder");
     for part in parts.into_iter().filter_map(|name| name.into_string().ok()) {
         let path = world.names.path(&part);
@@ -464,7 +482,10 @@ fn a_base_must_be_complete() {
         let file = disk.open(&path, Open::Empty).expect("it is there");
         file.write_all_at(0, &bytes[..bytes.len() - 1]).expect("there is room");
         for thread_count in [0, 2] {
-            let error = world.recover(thread_count, (Some(BASE), 1, 0), &[]).err().expect("it is not whole");
+            let error = world
+                .recover(thread_count, (Some(BASE), 1, StreamPosition::START), &[])
+                .err()
+                .expect("it is not whole");
             assert!(error.starts_with("cannot load ./base-1.rdb"), "{error}");
         }
         file.write_all_at(0, &bytes).expect("there is room");
@@ -492,8 +513,8 @@ fn a_source_that_fails_ends_it() {
         let recovery = Recovery {
             name: "journal",
             base: None,
-            slice: 0,
-            position: 0,
+            slice: Lsn::NONE,
+            position: StreamPosition::START,
             slice_bytes: 0,
             table: &world.table,
             roles: &world.roles,
@@ -507,10 +528,12 @@ fn a_source_that_fails_ends_it() {
 fn a_checkpoint_becomes_a_base_and_nothing_else() {
     let disk = SimDisk::new(1).disk();
     let world = World::new(&disk, 4);
-    let first = slice(1, 0, 0, &["SET a 1", "SET b 1", "RPUSH c 1 2", "SELECT 3", "SET a 1"]);
+    let first =
+        slice(1, StreamPosition::START, 0, &["SET a 1", "SET b 1", "RPUSH c 1 2", "SELECT 3", "SET a 1"]);
     for (is_given_up, is_overtaken) in [(true, false), (false, true), (false, false)] {
-        let (mut there, _) =
-            world.recover(0, (None, 0, 0), std::slice::from_ref(&first)).expect("it is right");
+        let (mut there, _) = world
+            .recover(0, (None, 0, StreamPosition::START), std::slice::from_ref(&first))
+            .expect("it is right");
         let snapshots: &'static Snapshots =
             Box::leak(Box::new(Snapshots::new(world.clock.clone(), true, Tuning::SMALL)));
         snapshots.set_superseded_aof(Some("0123".to_owned()));

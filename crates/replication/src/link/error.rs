@@ -1,5 +1,6 @@
 //! Why a link ends, worded for a line in the log.
 
+use effectlog::StreamPosition;
 use resp::ProtocolError;
 
 use super::{LINE_BYTES_MAX, LinkState};
@@ -54,13 +55,13 @@ pub enum LinkError {
     #[error("Receiving inline protocol from master at offset {offset}, master stream corruption?")]
     Inline {
         /// Where the line begins.
-        offset: u64,
+        offset: StreamPosition,
     },
     /// The stream contains something that is not a command.
     #[error("Protocol error from master at offset {offset}: {error}")]
     Stream {
         /// The position of the error, or of the command that contains it.
-        offset: u64,
+        offset: StreamPosition,
         /// The error.
         error: ProtocolError,
     },

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use effectlog::StreamPosition;
+
 use super::error::shown;
 use super::{Event, Link, LinkError, LinkStage, OFFSET_MAX, Position, ReplicationId};
 
@@ -131,7 +133,7 @@ impl Link {
         let Some(Position { id, offset }) = self.options.resume else {
             return self.send(&["PSYNC", "?", "-1"]);
         };
-        let first = (offset + 1).to_string();
+        let first = offset.plus(1).to_string();
         let mut args = vec![&b"PSYNC"[..], id.as_bytes(), first.as_bytes()];
         args.extend(self.options.hands_over.then_some(&b"FAILOVER"[..]));
         args.extend((self.options.hands_over && self.options.forces).then_some(&b"FORCE"[..]));
@@ -144,7 +146,9 @@ impl Link {
             // A newline says that the primary is at work.
             [b""] => Ok(None),
             [b"+FULLRESYNC", id, offset] if self.options.takes_snapshots => {
-                let offset = resp::parse_integer(offset).and_then(|offset| u64::try_from(offset).ok());
+                let offset = resp::parse_integer(offset)
+                    .and_then(|offset| u64::try_from(offset).ok())
+                    .map(StreamPosition::new);
                 let position = ReplicationId::parse(id).zip(offset.filter(|offset| *offset <= OFFSET_MAX));
                 let (id, offset) = position.ok_or_else(|| LinkError::Psync(shown(line)))?;
                 (self.id, self.offset) = (Some(id), offset);

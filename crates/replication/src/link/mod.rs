@@ -39,6 +39,7 @@ mod tests;
 use std::fmt;
 use std::ops::Range;
 
+use effectlog::StreamPosition;
 use resp::{Limits, Parsed, RequestParser, encode_request};
 use smallvec::SmallVec;
 
@@ -63,7 +64,7 @@ const SNAPSHOT_BYTES_MIN: u64 = 10;
 /// The largest accepted snapshot: a pebibyte.
 const SNAPSHOT_BYTES_MAX: u64 = 1 << 50;
 /// The largest accepted offset: 4 EiB. Counting on from here cannot overflow, not even in signed numbers.
-const OFFSET_MAX: u64 = 1 << 62;
+const OFFSET_MAX: StreamPosition = StreamPosition::new(1 << 62);
 /// Bytes of the mark that ends a snapshot of unknown length.
 const MARK_BYTES: usize = 40;
 
@@ -96,7 +97,7 @@ pub struct Position {
     /// The history's id.
     pub id: ReplicationId,
     /// The bytes before it.
-    pub offset: u64,
+    pub offset: StreamPosition,
 }
 
 /// The settings of a link.
@@ -203,7 +204,7 @@ pub enum Event<'a> {
         /// link itself.
         words: SmallVec<[Range<usize>; 8]>,
         /// The offset after it. 0 is where an unknown history began.
-        end: u64,
+        end: StreamPosition,
     },
 }
 
@@ -239,24 +240,24 @@ pub struct Link {
     /// The history of the stream, if the primary named it.
     id: Option<ReplicationId>,
     /// The applied bytes of the stream before the input.
-    offset: u64,
+    offset: StreamPosition,
     /// The offset up to which everything is on disk. `None`: not known, and not expected soon.
-    durable_offset: Option<u64>,
+    durable_offset: Option<StreamPosition>,
     heard_ms: u64,
     said_ms: u64,
     /// The offsets in the last acknowledgement.
-    said_offset: u64,
-    said_durable: Option<u64>,
+    said_offset: StreamPosition,
+    said_durable: Option<StreamPosition>,
     /// Commands of the stream that failed here. A Darter primary is told.
     divergence: u64,
     /// The offset at which the primary asked. It wants to know when everything before it is on disk.
-    durable_wanted: u64,
+    durable_wanted: StreamPosition,
     /// Whether nothing has come after the snapshot yet.
     awaits_stream: bool,
     /// The time at which the primary asked for the offset, in the lent bytes.
     asked_ms: Option<u64>,
     /// The end of the mark in the stream, once it has come.
-    mark_end: Option<u64>,
+    mark_end: Option<StreamPosition>,
     /// Whether everything before the mark was applied, or no mark is expected.
     is_proven: bool,
 }
@@ -274,14 +275,14 @@ impl Link {
             output: Vec::new(),
             stage_after: None,
             id: None,
-            offset: 0,
+            offset: StreamPosition::START,
             durable_offset: None,
             heard_ms: now_ms,
             said_ms: now_ms,
-            said_offset: 0,
+            said_offset: StreamPosition::START,
             said_durable: None,
             divergence: 0,
-            durable_wanted: 0,
+            durable_wanted: StreamPosition::START,
             awaits_stream: false,
             asked_ms: None,
         }
@@ -379,9 +380,9 @@ impl Link {
 
     /// Sets the offset before which everything is known to be on disk. Each acknowledgement reports it. `None`: changes
     /// do not reach the disk.
-    pub fn set_durable(&mut self, offset: Option<u64>) {
+    pub fn set_durable(&mut self, offset: Option<StreamPosition>) {
         // It was known to be on disk once, even if it no longer is.
-        self.durable_offset = offset.map(|offset| offset.max(self.durable_offset.unwrap_or(0)));
+        self.durable_offset = offset.map(|offset| offset.max(self.durable_offset.unwrap_or_default()));
     }
 
     /// Sets the number of commands of the stream that failed here. Each acknowledgement reports it.
@@ -390,7 +391,7 @@ impl Link {
     }
 
     /// The durable offset to report. Data on disk have been applied, but perhaps not acknowledged here yet.
-    fn durable(&self) -> Option<u64> {
+    fn durable(&self) -> Option<StreamPosition> {
         self.durable_offset.map(|durable| durable.min(self.offset))
     }
 
@@ -488,9 +489,9 @@ impl Link {
     /// Notes that all lent pieces of the stream were applied.
     pub fn settle(&mut self) {
         assert_eq!(self.stage, LinkStage::Stream, "before the stream nothing is to be applied");
-        let applied_bytes = self.input.consume_lent() as u64;
+        let applied_bytes = self.input.consume_lent();
         assert!(applied_bytes > 0, "nothing was lent to be applied");
-        self.offset += applied_bytes;
+        self.offset = self.offset.plus(applied_bytes);
         self.awaits_stream = false;
         self.is_proven |= self.mark_end.is_some_and(|end| end <= self.offset);
         if let Some(now_ms) = self.asked_ms.take() {
@@ -533,7 +534,7 @@ impl Link {
     }
 
     fn lend_piece(&mut self, now_ms: u64) -> Result<Option<Event<'_>>, LinkError> {
-        let begin = self.offset + self.input.lent().len() as u64;
+        let begin = self.offset.plus(self.input.lent().len());
         let input = self.input.unlent();
         if input.first().is_some_and(|first| !matches!(first, b'*' | b'\r' | b'\n')) {
             return Err(LinkError::Inline { offset: begin });
@@ -549,11 +550,11 @@ impl Link {
             self.asked_ms = Some(now_ms);
             let is_mark = |mark: [u8; MARK_BYTES]| input[words[2].clone()] == mark;
             if self.options.mark.is_some_and(is_mark) {
-                self.mark_end = Some(begin + length as u64);
+                self.mark_end = Some(begin.plus(length));
             }
             words.clear();
         }
-        Ok(Some(Event::Stream { bytes: self.input.lend(length), words, end: begin + length as u64 }))
+        Ok(Some(Event::Stream { bytes: self.input.lend(length), words, end: begin.plus(length) }))
     }
 
     /// Tells the primary how far the stream was applied.

@@ -26,7 +26,7 @@ fn options() -> LinkOptions {
 }
 
 fn resuming(offset: u64) -> LinkOptions {
-    LinkOptions { resume: Some(Position { id: id(ID), offset }), ..options() }
+    LinkOptions { resume: Some(Position { id: id(ID), offset: StreamPosition::new(offset) }), ..options() }
 }
 
 fn request(words: &str) -> Vec<u8> {
@@ -197,7 +197,7 @@ fn a_snapshot_of_known_length_and_the_stream() {
     let said = format!("{QUESTIONS}PSYNC ? -1|REPLCONF ACK 0|REPLCONF ACK 1000|REPLCONF ACK 1071|");
     let replica = check(&options(), &bytes, &events, &said);
     assert_eq!(replica.stream, stream);
-    assert_eq!(replica.link.position(), Some(Position { id: id(ID), offset: 1089 }));
+    assert_eq!(replica.link.position(), Some(Position { id: id(ID), offset: StreamPosition::new(1089) }));
     assert_eq!(replica.link.state(), LinkState::Connected);
 }
 
@@ -223,7 +223,7 @@ fn the_stream_continues() {
     let answer = format!("+CONTINUE {NEW_ID}\r\n");
     let continued = format!("continued {NEW_ID}");
     let replica = check(&resuming(50), &[ANSWERS, answer.as_bytes()], &[&continued], &asked);
-    assert_eq!(replica.link.position(), Some(Position { id: id(NEW_ID), offset: 50 }));
+    assert_eq!(replica.link.position(), Some(Position { id: id(NEW_ID), offset: StreamPosition::new(50) }));
     let taking = LinkOptions { hands_over: true, takes_snapshots: false, ..resuming(50) };
     let asked = format!("{QUESTIONS}PSYNC {ID} 51 FAILOVER|REPLCONF ACK 50|");
     check(&taking, &[ANSWERS, answer.as_bytes()], &[&continued], &asked);
@@ -380,7 +380,7 @@ fn offsets_are_said_each_second_when_they_are_new_and_after_loading() {
         assert_eq!(link.tick(now_ms), Ok(()));
     }
     assert_eq!(said(&mut link), "REPLCONF ACK 0|REPLCONF ACK 0|", "and no complaint of silence");
-    link.set_durable(Some(3));
+    link.set_durable(Some(StreamPosition::new(3)));
     link.loaded(100_100);
     assert_eq!(said(&mut link), "REPLCONF ACK 5 FACK 3|");
     assert_eq!(link.tick(100_199), Ok(()));
@@ -393,7 +393,7 @@ fn offsets_are_said_each_second_when_they_are_new_and_after_loading() {
     assert_eq!(said(&mut link), "REPLCONF ACK 5 FACK 3|", "it is not known yet whether it was applied");
     link.settle();
     assert_eq!(link.next(101_100), Ok(None));
-    link.set_durable(Some(19));
+    link.set_durable(Some(StreamPosition::new(19)));
     assert_eq!(link.tick(101_109), Ok(()));
     assert_eq!(said(&mut link), "");
     assert_eq!(link.tick(101_110), Ok(()));
@@ -410,7 +410,7 @@ fn what_is_on_disk_is_said_at_once_to_who_has_asked() {
     link.opened(0);
     link.received(&[ANSWERS, b"+CONTINUE\r\n"].concat(), 0);
     assert!(matches!(link.next(0), Ok(Some(Event::Continued(_)))));
-    link.set_durable(Some(40));
+    link.set_durable(Some(StreamPosition::new(40)));
     let apply = |link: &mut Link, bytes: &[u8], now_ms| {
         link.received(bytes, now_ms);
         while link.next(now_ms).expect("nothing is wrong").is_some() {}
@@ -423,7 +423,7 @@ fn what_is_on_disk_is_said_at_once_to_who_has_asked() {
     said(&mut link);
     apply(&mut link, &request("PING"), 100);
     assert_eq!(said_at(&mut link, 100), "REPLCONF ACK 64 FACK 40|");
-    link.set_durable(Some(64));
+    link.set_durable(Some(StreamPosition::new(64)));
     assert_eq!((link.awaits_durable(), said_at(&mut link, 109)), (false, String::new()), "nobody has asked");
     assert_eq!(said_at(&mut link, 110), "REPLCONF ACK 64 FACK 64|");
     apply(&mut link, &[&request("PING")[..], &request("REPLCONF GETACK *")].concat(), 111);
@@ -432,7 +432,7 @@ fn what_is_on_disk_is_said_at_once_to_who_has_asked() {
     assert_eq!(said_at(&mut link, 111), "");
     apply(&mut link, &request("PING"), 111);
     for (durable, expected) in [(70, "70"), (60, ""), (115, "115"), (120, "")] {
-        link.set_durable(Some(durable));
+        link.set_durable(Some(StreamPosition::new(durable)));
         let expected =
             if expected.is_empty() { String::new() } else { format!("REPLCONF ACK 129 FACK {expected}|") };
         assert_eq!(said_at(&mut link, 111), expected, "{durable}");
@@ -446,7 +446,7 @@ fn what_is_on_disk_is_said_at_once_to_who_has_asked() {
     assert!(!link.awaits_durable());
     assert_eq!(said_at(&mut link, 130), "");
     assert_eq!(said_at(&mut link, 131), "REPLCONF ACK 166|");
-    link.set_durable(Some(0));
+    link.set_durable(Some(StreamPosition::new(0)));
     assert_eq!(said_at(&mut link, 131), "REPLCONF ACK 166 FACK 0|");
 }
 

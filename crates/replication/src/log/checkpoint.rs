@@ -8,6 +8,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use config::{AUTO_AOF_REWRITE_MIN_SIZE, AUTO_AOF_REWRITE_PERCENTAGE, REPL_BACKLOG_SIZE, Settings};
+use effectlog::StreamPosition;
 use journal::{Base, Refusal, Trouble};
 use persistence::{Names, Purpose, Saved, names, save_settings};
 
@@ -19,7 +20,7 @@ impl ServerLog {
     fn has_grown(&self, settings: &Settings) -> bool {
         let files = locked(&self.files);
         let Some(Files { base_bytes, base_position, .. }) = *files else { return false };
-        let log_bytes = self.progress.counts.position.load(Ordering::Relaxed).saturating_sub(base_position);
+        let log_bytes = self.progress.counts.position.load(Ordering::Relaxed).since(base_position);
         let percentage = settings.number(AUTO_AOF_REWRITE_PERCENTAGE) as u64;
         let size_bytes = base_bytes + log_bytes;
         percentage > 0
@@ -106,7 +107,7 @@ impl Keeper {
 
     /// Called when the checkpoint, which ends at `position` of the stream, has become the base or has failed
     /// to.
-    fn note_base(&self, saved: &Saved, position: u64, outcome: Result<(), Trouble>) {
+    fn note_base(&self, saved: &Saved, position: StreamPosition, outcome: Result<(), Trouble>) {
         let mut files = locked(&self.journal.files);
         let is_its = |files: &&mut Files| files.checkpoint.as_ref().is_some_and(|own| own.name == saved.name);
         let Some(files) = files.as_mut().filter(is_its) else { return };

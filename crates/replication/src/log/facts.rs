@@ -37,17 +37,17 @@ impl ServerLog {
         let Files { base_bytes, base_position, .. } = files.as_ref()?;
         let progress = &self.progress;
         let number = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
-        let position = number(&progress.counts.position);
+        let position = progress.counts.position.load(Ordering::Relaxed);
         Some(observe::JournalFacts {
-            size_bytes: base_bytes + position.saturating_sub(*base_position),
+            size_bytes: base_bytes + position.since(*base_position),
             base_bytes: *base_bytes,
             pending_bytes: progress.pending_bytes(&self.log),
             syncs_pending: u64::from(number(&progress.counts.sync_since_ms) > 0),
             syncs_delayed: number(&progress.counts.syncs_delayed),
             writes_delayed: number(&progress.counts.writes_delayed),
-            slice: progress.written(),
-            durable_slice: progress.durable(),
-            position,
+            slice: progress.written().get(),
+            durable_slice: progress.durable().get(),
+            position: position.get(),
             write_count: number(&progress.counts.write_count),
             write_us: number(&progress.counts.write_us),
             has_failed: !matches!(progress.refusal(), Refusal::None | Refusal::Stalled),

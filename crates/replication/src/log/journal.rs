@@ -19,7 +19,7 @@ use config::{
     APPENDFSYNC, APPENDONLY, JOURNAL_PENDING_MAX, JOURNAL_PENDING_MS, REPL_SYNC_REPLICAS, SYNC_ALWAYS,
     SYNC_NEVER, Settings,
 };
-use effectlog::{Backlog, Collector, Cut, Log, Recorder};
+use effectlog::{Backlog, Collector, Cut, Log, Lsn, Recorder, StreamPosition};
 use journal::{
     DiskOrders, DiskThread, Intake, LockedFolder, LogThread, OnFailure, Order, Policy, Progress, Refusal,
     StreamId, Trouble, Writer,
@@ -85,7 +85,7 @@ pub(crate) struct Files {
     pub(crate) checkpoint: Option<Checkpoint>,
     /// The size of the base, and the position in the stream when it was made.
     pub(crate) base_bytes: u64,
-    pub(crate) base_position: u64,
+    pub(crate) base_position: StreamPosition,
 }
 
 /// A checkpoint in progress.
@@ -127,7 +127,7 @@ impl ServerLog {
             let wakers = Arc::clone(&wakers);
             Box::new(move |thread: usize| wakers[thread].wake())
         };
-        let progress = Arc::new(Progress::new(threads, 0, policy(settings), wake()));
+        let progress = Arc::new(Progress::new(threads, Lsn::NONE, policy(settings), wake()));
         let watched = Arc::clone(&progress);
         log.set_watch(Box::new(move |log| watched.look_at_bytes(log)));
         let backlog = Arc::new(Backlog::new(threads, wake()));
@@ -220,7 +220,7 @@ impl ServerLog {
 
     /// The end of the stream. Everything acknowledged before this call is before it; comparisons of offsets
     /// rely on that.
-    pub fn position(&self) -> u64 {
+    pub fn position(&self) -> StreamPosition {
         self.intake.position()
     }
 
@@ -269,7 +269,7 @@ impl ServerLog {
             self.log.cut().slice()
         } else {
             let (first, _) = opened.1.next();
-            self.log.turn_on(first.max(self.log.slice() + 1))
+            self.log.turn_on(first.max(self.log.slice().next()))
         };
         assert!(self.progress.written() <= last, "a journal begins behind what is written");
         self.is_on.store(true, Ordering::Relaxed);
@@ -278,7 +278,7 @@ impl ServerLog {
 
     /// Turns the journal off. All shards are held, or clients are no longer served. Returns the journal's
     /// last slice.
-    pub(crate) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> Lsn {
         let last = if self.is_streaming() { self.log.cut().slice() } else { self.log.turn_off() };
         assert!(self.progress.written() <= last, "a journal ends behind what is written");
         self.is_on.store(false, Ordering::Relaxed);
@@ -294,7 +294,7 @@ impl ServerLog {
     /// Lets commits go into the backlog too. All shards are held.
     fn begin_stream(&self) {
         let last =
-            if self.log.is_on() { self.log.cut().slice() } else { self.log.turn_on(self.log.slice() + 1) };
+            if self.log.is_on() { self.log.cut().slice() } else { self.log.turn_on(self.log.slice().next()) };
         self.is_streaming.store(true, Ordering::Relaxed);
         self.order(Order::Stream(last, true));
     }
@@ -323,7 +323,7 @@ impl ServerLog {
     /// Notes that the role has changed. All shards are held. Data of a former primary that its replicas lack
     /// is in doubt, until this server has its new primary's data.
     pub fn note_role(&self, following: &Following, change: RoleChange, settings: &Settings) {
-        let former_end = (change == RoleChange::Demoted).then(|| self.log.slice().saturating_sub(1));
+        let former_end = (change == RoleChange::Demoted).then(|| self.log.slice().before());
         self.synced.set_role(following.role(), former_end);
         let is_covered = || self.backlog.end_of(self.synced.slice()) == Some(self.position());
         match change {
@@ -343,13 +343,13 @@ impl ServerLog {
 
     /// Puts all data of this primary in doubt, because replicas may have less. All shards are held.
     pub fn doubt_all(&self) {
-        self.synced.begin_doubt(self.log.slice().saturating_sub(1));
+        self.synced.begin_doubt(self.log.slice().before());
     }
 
     /// Begins a new copy of a stream at `position`, and the backlog with it. All shards are held. The journal
     /// ends, because the copy does not continue it. A new one with its own base will be created; until then,
     /// a start uses the old one.
-    pub fn begin_copy(&self, position: u64) {
+    pub fn begin_copy(&self, position: StreamPosition) {
         if self.is_on() {
             self.end();
             self.lacks_copy.store(true, Ordering::Relaxed);
@@ -357,7 +357,7 @@ impl ServerLog {
         if self.log.is_on() {
             self.log.turn_off();
         }
-        let first = self.log.slice() + 1;
+        let first = self.log.slice().next();
         let last = self.log.turn_on(first);
         self.is_streaming.store(true, Ordering::Relaxed);
         self.order(Order::Copy(last, first, position));

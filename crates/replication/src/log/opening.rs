@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::{Following, Primary};
 use config::{APPENDDIRNAME, DIR, Settings};
+use effectlog::{Lsn, StreamPosition};
 use journal::{
     Beginning, Contents, Data, End, Folder, LockedFolder, Manifest, Refusal, Scan, Scanned, Skipped,
     StreamId, Tuning, Verdict, Writer,
@@ -79,7 +80,7 @@ impl Opening {
         let Some(manifest) = &self.manifest else { return 0 };
         let Some(last) = manifest.segments.last() else { return 0 };
         let in_last = self.folder.segment_bytes(manifest.id, last.number);
-        last.place.position.saturating_sub(manifest.base.position) + in_last
+        last.place.position.since(manifest.base.position) + in_last
     }
 
     /// Reads the slices of the existing journal.
@@ -156,7 +157,8 @@ impl Opening {
         data: Data,
     ) -> Result<(journal::Journal, Writer), journal::Error> {
         let databases = settings.databases();
-        let beginning = Beginning { id, stream, databases, slice: 0, position: 0, data };
+        let beginning =
+            Beginning { id, stream, databases, slice: Lsn::NONE, position: StreamPosition::START, data };
         journal::Journal::create(folder, self.tuning, policy(settings), beginning)
     }
 
@@ -209,7 +211,7 @@ pub struct Slices {
     folder: Folder,
     id: u64,
     /// The slice that was returned last.
-    last: Option<u64>,
+    last: Option<Lsn>,
 }
 
 /// The journal that a folder contains.
@@ -227,9 +229,9 @@ impl Slices {
         if let Some(Scanned { slice, .. }) = &found {
             let last = self.last.replace(slice.number);
             assert!(
-                last.is_none_or(|last| slice.number == last + 1),
+                last.is_none_or(|last| slice.number == last.next()),
                 "slice {} is left out",
-                slice.number - 1
+                slice.number.before()
             );
         }
         Ok(found.map(|Scanned { slice, segment, unix_ms, .. }| {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use config::APPENDONLY;
+use effectlog::Lsn;
 use journal::{Data, LockedFolder, Policy, Refusal};
 
 use crate::log::journal::{Opened, ServerLog, locked};
@@ -43,7 +44,7 @@ pub(crate) enum Making {
 /// A journal that was turned off, until its files are removed.
 pub(crate) struct Ended {
     /// The journal's last slice.
-    last: u64,
+    last: Lsn,
     /// A snapshot contains all of the journal's changes once more saves than this have succeeded since the
     /// start.
     saves: u64,

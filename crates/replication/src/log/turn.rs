@@ -7,6 +7,7 @@
 //! before is durable. Everything else continues: the thread, other clients, and other commands of the same
 //! client.
 
+use effectlog::{Lsn, StreamPosition};
 use engine::Tx;
 use engine::mutant::{self, Mutant};
 use proactor::{Driver, sooner};
@@ -19,10 +20,10 @@ impl ServerLog {
     /// durable.
     #[inline]
     pub fn hold(&self, tx: &mut Tx, mark: Mark, out: &mut Output) {
-        if tx.seen > 0 {
+        if tx.seen != Lsn::NONE {
             let slice = std::mem::take(&mut tx.seen);
             if slice > self.released(self.synced.wanted()) && !mutant::is_on(Mutant::ReplyAtOnce) {
-                out.hold_from(mark, slice);
+                out.hold_from(mark, slice.get());
             }
         }
     }
@@ -31,22 +32,22 @@ impl ServerLog {
     /// thread itself waits for. Returns false if more has become durable in the meantime, so the thread must
     /// not sleep.
     #[inline]
-    pub fn release(&self, thread: u16, driver: &mut Driver, awaited: Option<u64>) -> bool {
+    pub fn release(&self, thread: u16, driver: &mut Driver, awaited: Option<Lsn>) -> bool {
         (!driver.is_holding() && awaited.is_none()) || self.release_durable(thread, driver, awaited)
     }
 
     #[inline(never)]
-    fn release_durable(&self, thread: u16, driver: &mut Driver, awaited: Option<u64>) -> bool {
+    fn release_durable(&self, thread: u16, driver: &mut Driver, awaited: Option<Lsn>) -> bool {
         if driver.is_holding() {
-            driver.release(self.released(self.synced.wanted_by(usize::from(thread))));
+            driver.release(self.released(self.synced.wanted_by(usize::from(thread))).get());
         }
         // All threads are told anyway when a journal gets its first base.
         let awaited = awaited.filter(|_| !self.awaits_first_base());
-        let waits_for_disk = |held: &u64| {
+        let waits_for_disk = |held: &Lsn| {
             self.synced.wanted_by(usize::from(thread)) == 0
                 || self.holds_for_disk() && *held > self.progress.durable()
         };
-        let held = driver.held_for().filter(waits_for_disk);
+        let held = driver.held_for().map(Lsn::new).filter(waits_for_disk);
         match sooner(held, awaited) {
             Some(slice) => self.progress.awaits(usize::from(thread), slice),
             None => true,
@@ -56,7 +57,7 @@ impl ServerLog {
     /// The last slice whose changes replies may report if they wait for `wanted` replicas: it is durable and
     /// on these replicas, as far as either is required.
     #[inline]
-    fn released(&self, wanted: u64) -> u64 {
+    fn released(&self, wanted: u64) -> Lsn {
         let durable = self.progress.durable();
         match wanted {
             0 if self.is_on() => durable,
@@ -69,35 +70,36 @@ impl ServerLog {
 
     /// Called when a client waits until `slice` is durable. If that slice has been written already, the sync
     /// comes with the slice after it, which is written for this purpose.
-    pub fn ask_for(&self, slice: u64) {
+    pub fn ask_for(&self, slice: Lsn) {
         self.progress.ask_for(slice.max(self.log.slice()));
     }
 
     /// The last slice that survives a crash together with all slices before it. A journal without a base
     /// keeps nothing.
-    pub fn kept(&self) -> u64 {
-        if self.awaits_first_base() { 0 } else { self.progress.durable() }
+    pub fn kept(&self) -> Lsn {
+        if self.awaits_first_base() { Lsn::NONE } else { self.progress.durable() }
     }
 
-    /// The last slice that survives a crash, and its end in the stream (0: unknown). `None` if later changes
+    /// The last slice that survives a crash, and its end in the stream (0 if that is unknown). `None` if later changes
     /// are not kept, or not soon.
-    pub fn durable_end(&self) -> Option<(u64, u64)> {
+    pub fn durable_end(&self) -> Option<(Lsn, StreamPosition)> {
         let (policy, refusal) = (self.progress.policy(), self.progress.refusal());
         let is_asked = policy != journal::Policy::No && refusal == journal::Refusal::None;
         let slice = (is_asked && self.is_on() && !self.awaits_first_base()).then(|| self.progress.durable());
-        slice.map(|slice| (slice, self.backlog.known_end_of(slice).unwrap_or(0)))
+        slice.map(|slice| (slice, self.backlog.known_end_of(slice).unwrap_or_default()))
     }
 
-    /// The last slice that has changes from before this call; 0 if all of them are durable.
-    pub fn newest(&self) -> u64 {
+    /// The last slice that has changes from before this call; [`Lsn::NONE`] if all of them are durable.
+    pub fn newest(&self) -> Lsn {
         let durable = self.progress.durable();
         // Read in this order: a change that is no longer pending now is in a slice before the one that is
         // open afterwards.
         let is_pending = self.log.has_pending();
-        let newest = self.log.slice() - u64::from(!is_pending);
+        let open = self.log.slice();
+        let newest = if is_pending { open } else { open.before() };
         assert!(durable <= newest, "slice {durable} is durable and still empty");
         if newest <= self.released(self.synced.wanted()) {
-            return 0;
+            return Lsn::NONE;
         }
         // That slice may be empty, and then it is not written by itself.
         self.progress.ask_for(newest);
@@ -107,9 +109,9 @@ impl ServerLog {
     /// The slice that a client must wait for until its changes, the last of them in slice `written`, are
     /// durable; `None` if they already are. A journal that has not begun or has no base keeps no earlier
     /// changes.
-    pub fn unkept(&self, written: u64) -> Option<u64> {
+    pub fn unkept(&self, written: Lsn) -> Option<Lsn> {
         if !self.is_on() || self.awaits_first_base() {
-            return Some(self.log.slice().max(self.progress.durable() + 1));
+            return Some(self.log.slice().max(self.progress.durable().next()));
         }
         assert!(written <= self.log.slice(), "slice {written} has changes and was never open");
         (written > self.kept()).then_some(written)

@@ -51,7 +51,7 @@ fn listen(input: &[u8], options: &LinkOptions, lengths: &[usize]) -> Got {
         }
         rest = after;
     }
-    got.offset = link.position().map(|position| position.offset);
+    got.offset = link.position().map(|position| position.offset.get());
     got
 }
 

@@ -65,7 +65,7 @@ impl Delivery {
                 } else {
                     output.push_shared(bytes);
                 }
-                output.hold_from(mark, published.held_for);
+                output.hold_from(mark, published.held_for.get());
             };
             if is_news {
                 self.write_news(conn, net, write);
@@ -191,6 +191,7 @@ mod tests {
 
     use clients::Registry;
     use clients::session::{Parser, Protocol, Session};
+    use effectlog::Lsn;
     use engine::{Client, Receiver, Table};
     use observe::Observed;
     use proactor::{Event, SimConfig, SimNet, Waker};
@@ -271,8 +272,15 @@ mod tests {
         });
         let (channel, message) = (Arc::from(*b"news"), Arc::from(*b"hi"));
         let medium = Medium::Channel(Scope::Global);
-        let published =
-            Published { to: to.into(), medium, channel, message, held_for: 0, by: None, memory: None };
+        let published = Published {
+            to: to.into(),
+            medium,
+            channel,
+            message,
+            held_for: Lsn::NONE,
+            by: None,
+            memory: None,
+        };
         let (outputs, written) = world.after(|delivery, net| delivery.deliver(&published, net));
         assert_eq!(outputs, [">4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$2\r\nhi\r\n", ""]);
         assert_eq!(written, [world.conns[0]]);

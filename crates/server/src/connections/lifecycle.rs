@@ -4,13 +4,14 @@ use std::fmt::Display;
 
 use acl::Access;
 use clients::session::{Parser, Protocol, Session};
-use clients::{Admission, Entrance, Watchlist, refusal};
-use config::MAXCLIENTS_PER_USER;
+use clients::{Entrance, Watchlist, refusal};
+use config::{MAXCLIENTS_PER_USER, TLS_HANDSHAKES_MAX, TLS_REPLICATION};
 use engine::{Client, Forget};
 use proactor::{CloseMode, Codec, ConnId, Socket};
 use pubsub::Directory;
 use resp::{Proto, Reply};
 use shard::Subscriber;
+use tls::Admission;
 
 use crate::connections::network::Network;
 use crate::life::delegated::forgetting;
@@ -27,7 +28,12 @@ impl Network {
         socket: Socket,
         Entrance { protocol, is_secured }: Entrance,
     ) -> Option<ConnId> {
-        let Some(admission) = shared.tls.admit(&shared.settings, is_secured, &socket) else {
+        let handshakes_max = shared.settings.number(TLS_HANDSHAKES_MAX) as usize;
+        let admission = match is_secured {
+            true => shared.tls.admit(handshakes_max, &socket),
+            false => Some(Admission::default()),
+        };
+        let Some(admission) = admission else {
             self.stats.rejected_connections.add(1);
             return None;
         };
@@ -90,7 +96,8 @@ impl Network {
     /// The connection that this server has made to its primary becomes one of its connections.
     pub(crate) fn adopt_primary(&mut self, shared: &'static Shared, socket: Socket) -> ConnId {
         self.registry.knock();
-        let codec = shared.tls.dialed(&shared.settings);
+        let is_secured = shared.settings.is_on(TLS_REPLICATION);
+        let codec = if is_secured { shared.tls.dialed() } else { None };
         let conn = self.take_in(shared, socket, Protocol::Redis, Parser::Primary, codec);
         if let Some(session) = self.connections.session(conn) {
             session.is_primary = true;

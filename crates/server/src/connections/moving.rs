@@ -47,7 +47,7 @@ impl Network {
             unreachable!("no command of it runs now");
         };
         self.connections.remove(conn);
-        self.timers.unset(&mut session.alarm, conn);
+        self.timeouts.unset(&mut session.alarm, conn);
         if let Some(wait) = session.state.wait() {
             let stats = self.stats;
             stats.blocked_clients.sub(1);
@@ -87,7 +87,7 @@ impl Network {
             stats.clients_with_timeout.add(u64::from(wait.deadline_ms.is_some()));
         }
         if let Some(deadline_ms) = session.state.deadline_ms() {
-            self.timers.set(&mut session.alarm, conn, deadline_ms, self.now_ms);
+            self.timeouts.set(&mut session.alarm, conn, deadline_ms, self.now_ms);
         }
         self.moves.arrive(&session.former_names, conn);
         self.registry.move_to(session.client.id, place);

@@ -5,8 +5,7 @@
 
 use std::collections::VecDeque;
 
-use background::timers::Timers;
-use clients::{Connections, Moves, Registry};
+use clients::{Connections, Moves, Registry, Timeouts};
 use observe::{Observed, ThreadStats};
 use proactor::{ConnId, Driver, Event};
 
@@ -22,7 +21,7 @@ pub(crate) struct Network {
     pub(crate) driver: Driver,
     pub(crate) connections: Connections,
     /// The ends of waits of clients.
-    pub(crate) timers: Timers,
+    pub(crate) timeouts: Timeouts,
     pub(crate) messages: Messages,
     /// All clients of the server.
     pub(crate) registry: &'static Registry,
@@ -56,7 +55,7 @@ impl Network {
         Network {
             id,
             connections: Connections::default(),
-            timers: Timers::default(),
+            timeouts: Timeouts::default(),
             messages: Messages::new(id, threads),
             registry,
             stats: &observed.threads()[usize::from(id)],

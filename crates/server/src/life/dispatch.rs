@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 
 use clients::session::{Retry, Session};
 use config::EntryMode;
+use effectlog::Lsn;
 use engine::mutant::{self, Mutant};
 use engine::{
     Client, Command, CommandError, Flag, Located, Mode, Needs, Outcome, OwnedArgs, Route, Shards, Task,
@@ -445,7 +446,7 @@ fn leave_with_news(thread: &mut Thread) {
     tx.commit();
     note_written(tx, host.current.as_deref_mut());
     let (shared, messages, seen) = (host.shared, &mut host.net.messages, tx.seen);
-    let seen = if mutant::is_on(Mutant::EventAtOnce) { 0 } else { seen };
+    let seen = if mutant::is_on(Mutant::EventAtOnce) { Lsn::NONE } else { seen };
     let own = host.current.as_deref().map(|session| session.client.subscriber());
     let mut told_itself = false;
     shared.directory.send_events(&mut tx.outbox, seen, |published| {

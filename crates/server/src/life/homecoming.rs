@@ -299,7 +299,7 @@ impl Thread {
     pub(crate) fn close(&mut self, conn: ConnId, mode: CloseMode) {
         self.host.net.driver.close(conn, mode);
         let Some(mut session) = self.host.net.connections.remove(conn) else { return };
-        self.host.net.timers.unset(&mut session.alarm, conn);
+        self.host.net.timeouts.unset(&mut session.alarm, conn);
         if let Some(executing) = session.state.take_executing() {
             session = run_unheard(self, session, executing);
         }

@@ -1,5 +1,6 @@
 //! Implements what a command may ask of its thread.
 
+use effectlog::Lsn;
 use engine::{CommandError, CommandId, CommandResult, Host, OwnCall, Task};
 use shard::{Delegated, Hold};
 
@@ -15,7 +16,7 @@ impl Host for ThreadHost {
         self.shared.save_nothing(hold);
     }
 
-    fn newest_slice(&mut self) -> u64 {
+    fn newest_slice(&mut self) -> Lsn {
         self.shared.journal.newest()
     }
 

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use clients::session::{Parser, Session};
 use config::EntryMode;
+use effectlog::Lsn;
 use engine::{ArgSlices, Command, Located, Mode, Route, Tx};
 use proactor::{CloseMode, ConnId};
 use resp::{Limits, Output, Parsed, Reply, RequestParser};
@@ -115,7 +116,7 @@ impl Thread {
         self.host.reports.accounting.begin_serving(clock, ticks_max);
         let began = self.host.reports.accounting.lap();
         let (output_bytes, mark) = (io.output.len(), io.output.mark());
-        self.tx.seen = 0;
+        self.tx.seen = Lsn::NONE;
         let (input, output) = (io.input.as_slice(), &mut io.output);
         let consumed = match &mut *parser {
             Parser::Redis(parser) => self.serve_input(parser, input, output, conn),

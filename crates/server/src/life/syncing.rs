@@ -15,6 +15,7 @@ use std::cmp::Reverse;
 use clients::Connections;
 use clients::session::{Session, SyncWait};
 use config::APPENDONLY;
+use effectlog::Lsn;
 use engine::{CommandError, Tx};
 use proactor::{ConnId, Driver};
 use replication::log::ServerLog;
@@ -28,19 +29,19 @@ use crate::shared::Shared;
 use crate::thread::{Thread, ThreadHost};
 
 /// The first slice for which output of this thread waits until replicas have it.
-pub(crate) fn held_for_replicas(driver: &mut Driver, journal: &ServerLog) -> Option<u64> {
+pub(crate) fn held_for_replicas(driver: &mut Driver, journal: &ServerLog) -> Option<Lsn> {
     let synced = &journal.synced;
     if synced.wanted() == 0 || !driver.is_holding() {
         return None;
     }
-    driver.held_for().filter(|held| *held > synced.slice())
+    driver.held_for().map(Lsn::new).filter(|held| *held > synced.slice())
 }
 
 /// Notes that the changes that `tx` has committed belong to the client of this session.
 pub(crate) fn note_written(tx: &mut Tx<'_>, session: Option<&mut Session>) {
     match session {
         Some(session) => replication::note_written(tx, &mut session.written_slice),
-        None => tx.written = 0,
+        None => tx.written = Lsn::NONE,
     }
 }
 
@@ -60,7 +61,7 @@ pub(crate) fn begin_sync(
     net.stats.clients_with_timeout.add(u64::from(deadline_ms.is_some()));
     net.stats.blocked_clients.add(1);
     if let Some(deadline_ms) = deadline_ms {
-        net.timers.set(&mut session.alarm, conn, deadline_ms, net.now_ms);
+        net.timeouts.set(&mut session.alarm, conn, deadline_ms, net.now_ms);
     }
     if awaited.wish.is_local {
         syncing.of_disk.push(Reverse((awaited.kept, conn.to_bits())));
@@ -78,7 +79,7 @@ pub(crate) fn begin_sync(
 pub(crate) fn end_syncs(thread: &mut Thread) {
     let shared = thread.host.shared;
     if !shared.settings.is_on(APPENDONLY) && !shared.journal.is_on() {
-        while let Some(conn) = thread.host.waits.syncing.pop(u64::MAX) {
+        while let Some(conn) = thread.host.waits.syncing.pop(Lsn::MAX) {
             if awaited_by(&mut thread.host.net.connections, conn).is_some_and(|awaited| awaited.wish.is_local)
             {
                 let ThreadHost { net, reports, .. } = &mut thread.host;

@@ -34,7 +34,7 @@ pub(crate) fn begin_wait(session: &mut Session, net: &mut Network, blocked: Box<
     net.stats.clients_with_timeout.add(u64::from(deadline_ms.is_some()));
     net.stats.blocked_clients.add(1);
     if let Some(deadline_ms) = deadline_ms {
-        net.timers.set(&mut session.alarm, conn, deadline_ms, net.now_ms);
+        net.timeouts.set(&mut session.alarm, conn, deadline_ms, net.now_ms);
     }
 }
 
@@ -102,7 +102,7 @@ impl Thread {
     }
 
     /// Ends the waits that are due.
-    pub(crate) fn run_timers(&mut self) {
+    pub(crate) fn run_timeouts(&mut self) {
         if !self.host.balancing.way.left_over.is_empty() {
             // This came up while a command ran, and needs shards.
             let LeftOver { ended, ends_pause } = std::mem::take(&mut self.host.balancing.way.left_over);
@@ -119,12 +119,12 @@ impl Thread {
             self.run_all_postponed();
         }
         let now_ms = self.host.net.now_ms;
-        while let Some(conn) = self.host.net.timers.pop_due(now_ms) {
-            let Network { connections, timers, .. } = &mut self.host.net;
+        while let Some(conn) = self.host.net.timeouts.pop_due(now_ms) {
+            let Network { connections, timeouts, .. } = &mut self.host.net;
             let Some(session) = connections.session(conn) else { continue };
             match session.state.deadline_ms() {
                 Some(deadline_ms) if deadline_ms <= now_ms => drop(self.time_out(conn, None)),
-                Some(deadline_ms) => timers.set(&mut session.alarm, conn, deadline_ms, now_ms),
+                Some(deadline_ms) => timeouts.set(&mut session.alarm, conn, deadline_ms, now_ms),
                 None => {}
             }
         }

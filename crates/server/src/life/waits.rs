@@ -8,6 +8,7 @@ use std::collections::BinaryHeap;
 use std::time::Duration;
 
 use clients::session::{Judge, Pausing, Session, SyncWait};
+use effectlog::{Lsn, StreamPosition};
 use engine::Command;
 use observe::ThreadStats;
 use proactor::ConnId;
@@ -48,11 +49,11 @@ impl Waits {
 #[derive(Default)]
 pub(crate) struct Syncing {
     /// Clients that wait for the disk, and some whose wait has already ended.
-    pub(super) of_disk: BinaryHeap<Reverse<(u64, u64)>>,
+    pub(super) of_disk: BinaryHeap<Reverse<(Lsn, u64)>>,
     /// Clients that wait for replicas, and some whose wait has already ended.
     pub(super) of_replicas: Vec<OfReplicas>,
     /// The number of acknowledgements and the end of the stream at the last check.
-    pub(super) looked_at: (u64, u64),
+    pub(super) looked_at: (u64, StreamPosition),
     /// Whether replicas must be asked.
     pub(super) asks: bool,
 }
@@ -79,12 +80,12 @@ impl Syncing {
     }
 
     /// The first slice of the journal that a client waits for.
-    pub(crate) fn first(&self) -> Option<u64> {
+    pub(crate) fn first(&self) -> Option<Lsn> {
         self.of_disk.peek().map(|Reverse((slice, _))| *slice)
     }
 
     /// A client that waits for no slice beyond `durable`.
-    pub(super) fn pop(&mut self, durable: u64) -> Option<ConnId> {
+    pub(super) fn pop(&mut self, durable: Lsn) -> Option<ConnId> {
         if self.first()? > durable {
             return None;
         }
@@ -93,7 +94,7 @@ impl Syncing {
 
     /// The time that thread number `thread` may sleep before it must check the replicas for which its output waits,
     /// from slice `held` on. `None`: without limit.
-    pub(crate) fn wait(&self, shared: &Shared, thread: usize, held: Option<u64>) -> Option<Duration> {
+    pub(crate) fn wait(&self, shared: &Shared, thread: usize, held: Option<Lsn>) -> Option<Duration> {
         if self.of_replicas.is_empty() && held.is_none() {
             return None;
         }

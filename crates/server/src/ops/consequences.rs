@@ -1,7 +1,8 @@
 //! Carries out the consequences of changed settings.
 
+use clients::wanted_tls;
 use config::Id;
-use config::{BIND, Consequence, DIR, MAXCLIENTS, TABLE};
+use config::{BIND, Consequence, DIR, MAXCLIENTS, TABLE, TLS_PORT};
 use process::log;
 use process::system::words_of;
 
@@ -49,10 +50,12 @@ pub(super) fn obey(shared: &'static Shared, ids: &mut dyn Iterator<Item = Id>) -
     }
     let mut former = None;
     if let Some(id) = secures {
-        former = Some(shared.tls.change(&shared.settings).map_err(|why| (id, why))?);
+        former = Some(shared.tls.change(wanted_tls(&shared.settings)).map_err(|why| (id, why))?);
     }
     if let Some(id) = listens {
-        former = former.or(shared.tls.change_for_listening(&shared.settings).map_err(|why| (id, why))?);
+        if shared.settings.is_on(TLS_PORT) && shared.tls.accepting().is_none() {
+            former = Some(shared.tls.change(wanted_tls(&shared.settings)).map_err(|why| (id, why))?);
+        }
         if let Err(why) = listen_anew(shared, id) {
             if let Some(former) = former {
                 shared.tls.restore(former);

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use config::REPL_TIMEOUT;
+use effectlog::StreamPosition;
 use engine::{Client, Command, CommandError, Outcome, Table, TxMessage};
 use observe::Call;
 use persistence::{Role, names};
@@ -89,7 +90,7 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
             }
             // Output that the thread holds from now on does not wait for replicas while it has this role.
             let lost = thread.host.shared.journal.synced.settle(usize::from(thread.host.net.id), role);
-            thread.host.net.driver.lose(lost);
+            thread.host.net.driver.lose(lost.start().get()..=lost.end().get());
         }
     }
 }
@@ -231,7 +232,7 @@ impl FollowerAround<Loaded> for Host<'_> {
         self.thread.enters_all()
     }
 
-    fn put_in_place(&mut self, loaded: Loaded, offset: u64) -> Option<u32> {
+    fn put_in_place(&mut self, loaded: Loaded, offset: StreamPosition) -> Option<u32> {
         let Thread { tx, host, .. } = &mut *self.thread;
         let shared = host.shared;
         let databases = shared.settings.databases();

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
+use effectlog::StreamPosition;
 use engine::{Tx, replace_dbs};
 use lua::LibrarySet;
 use persistence::{Snapshots, StreamId};
@@ -29,7 +30,7 @@ impl Loaded {
 
     /// The stream that continues from them, its offset, and the database selected in it, if known and below
     /// `databases`.
-    pub(super) fn stream(&self, databases: u32) -> Option<((StreamId, u64), u32)> {
+    pub(super) fn stream(&self, databases: u32) -> Option<((StreamId, StreamPosition), u32)> {
         self.data.stream.zip(self.data.stream_db.filter(|db| *db < databases))
     }
 

@@ -18,11 +18,11 @@ pub struct Alarm(Option<u64>);
 /// Alarms on the monotonic clock, in milliseconds: one per connection, except for those that fire in this
 /// turn.
 #[derive(Debug, Default)]
-pub struct Timers {
+pub struct Timeouts {
     alarms: BTreeSet<(u64, ConnId)>,
 }
 
-impl Timers {
+impl Timeouts {
     /// Ensures that the connection's alarm fires at `deadline_ms` or earlier.
     pub fn set(&mut self, alarm: &mut Alarm, conn: ConnId, deadline_ms: u64, now_ms: u64) {
         // An alarm that is due has fired, or is about to.
@@ -62,40 +62,40 @@ impl Timers {
 mod tests {
     use super::*;
 
-    fn due(timers: &mut Timers, now_ms: u64) -> Vec<ConnId> {
-        std::iter::from_fn(|| timers.pop_due(now_ms)).collect()
+    fn due(timeouts: &mut Timeouts, now_ms: u64) -> Vec<ConnId> {
+        std::iter::from_fn(|| timeouts.pop_due(now_ms)).collect()
     }
 
     #[test]
     fn the_next_wait_of_a_connection_uses_the_alarm_of_the_last() {
-        let (mut timers, mut alarm, conn) = (Timers::default(), Alarm::default(), ConnId::from_bits(7));
+        let (mut timeouts, mut alarm, conn) = (Timeouts::default(), Alarm::default(), ConnId::from_bits(7));
         for now_ms in 0..100 {
-            timers.set(&mut alarm, conn, now_ms + 2000, now_ms);
-            assert_eq!(timers.alarms.len(), 1);
+            timeouts.set(&mut alarm, conn, now_ms + 2000, now_ms);
+            assert_eq!(timeouts.alarms.len(), 1);
         }
-        assert_eq!((timers.next_ms(), due(&mut timers, 1999)), (Some(2000), vec![]));
-        assert_eq!(due(&mut timers, 2000), [conn]);
-        timers.set(&mut alarm, conn, 2099, 2000);
-        assert_eq!(due(&mut timers, 2099), [conn]);
+        assert_eq!((timeouts.next_ms(), due(&mut timeouts, 1999)), (Some(2000), vec![]));
+        assert_eq!(due(&mut timeouts, 2000), [conn]);
+        timeouts.set(&mut alarm, conn, 2099, 2000);
+        assert_eq!(due(&mut timeouts, 2099), [conn]);
     }
 
     #[test]
     fn an_earlier_deadline_and_the_end_of_the_connection_take_the_alarm_away() {
-        let (mut timers, mut alarm, conn) = (Timers::default(), Alarm::default(), ConnId::from_bits(7));
-        timers.set(&mut alarm, conn, 2000, 0);
-        timers.set(&mut alarm, conn, 500, 1);
-        assert_eq!((timers.next_ms(), timers.alarms.len()), (Some(500), 1));
-        timers.unset(&mut alarm, conn);
-        assert_eq!(timers.next_ms(), None);
+        let (mut timeouts, mut alarm, conn) = (Timeouts::default(), Alarm::default(), ConnId::from_bits(7));
+        timeouts.set(&mut alarm, conn, 2000, 0);
+        timeouts.set(&mut alarm, conn, 500, 1);
+        assert_eq!((timeouts.next_ms(), timeouts.alarms.len()), (Some(500), 1));
+        timeouts.unset(&mut alarm, conn);
+        assert_eq!(timeouts.next_ms(), None);
     }
 
     #[test]
     fn an_alarm_that_nobody_could_be_told_of_does_not_count() {
-        let (mut timers, mut alarm, conn) = (Timers::default(), Alarm::default(), ConnId::from_bits(7));
-        timers.set(&mut alarm, conn, 100, 0);
+        let (mut timeouts, mut alarm, conn) = (Timeouts::default(), Alarm::default(), ConnId::from_bits(7));
+        timeouts.set(&mut alarm, conn, 100, 0);
         // Its session was in use.
-        assert_eq!(due(&mut timers, 100), [conn]);
-        timers.set(&mut alarm, conn, 300, 200);
-        assert_eq!(timers.next_ms(), Some(300));
+        assert_eq!(due(&mut timeouts, 100), [conn]);
+        timeouts.set(&mut alarm, conn, 300, 200);
+        assert_eq!(timeouts.next_ms(), Some(300));
     }
 }

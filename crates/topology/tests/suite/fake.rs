@@ -69,7 +69,7 @@ fn store(urls: &[String]) -> topology::etcd::EtcdStore {
 }
 
 /// An answer that etcd could give: a document of revision 7 in a store of revision 9.
-fn plausible() -> String {
+pub(crate) fn plausible() -> String {
     use base64::Engine as _;
     let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
     let (key, value) = (base64("/darter/shop/doc"), base64(&document().encode()));
@@ -172,7 +172,11 @@ fn answers_that_contradict_themselves_are_errors() {
 fn a_change_that_was_not_sent_is_known_not_to_be_made() {
     let on = store(&[answering(answer(200, &plausible()), b"")]).read().unwrap();
     let unreachable = "http://127.0.0.1:1".to_owned();
-    let swap = store(std::slice::from_ref(&unreachable)).compare_and_swap(&on, &next_term(found(&on)), &why("takeover"));
+    let swap = store(std::slice::from_ref(&unreachable)).compare_and_swap(
+        &on,
+        &next_term(found(&on)),
+        &why("takeover"),
+    );
     assert!(matches!(swap, Swap::NotDone(Error::Unreachable(_))), "{swap:?}");
     // The next member gets it.
     let lost = plausible().replace(r#""mod_revision":"7""#, r#""mod_revision":"8""#);

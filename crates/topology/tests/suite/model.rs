@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use proactor::Entropy;
 use topology::model::{Faults, Model, ModelReply, ModelRequest};
@@ -208,7 +208,7 @@ fn an_error_is_carried_out_after_the_old_revision_was_read() {
             return false;
         }
         let Err(_still) = unsettled.settle(&again) else { panic!("the old revision tells nothing") };
-        now_ns.store(u64::MAX / 2, std::sync::atomic::Ordering::SeqCst);
+        now_ns.store(u64::MAX / 2, Ordering::SeqCst);
         store.read().unwrap().revision != on.revision
     };
     assert!((0..20).any(is_made_late));
@@ -260,4 +260,26 @@ fn nothing_is_heard_while_it_is_away_and_it_comes_back() {
     store.prove_dead(Life(1), &why("gone")).unwrap();
     let reading: Document = found(&store.read().unwrap()).clone();
     assert_eq!(reading, document());
+}
+
+#[test]
+fn announcements_end_and_are_only_hints() {
+    let (model, now_ns) = model(6, Faults::none());
+    let mut store = model.store(simulated_time(&now_ns));
+    let ours = crate::contract::announcement("a", 0xaa);
+    store.announce(&ours).unwrap();
+    assert_eq!(store.live_nodes().unwrap(), std::slice::from_ref(&ours));
+    now_ns.fetch_add(11_000_000_000, Ordering::SeqCst);
+    assert!(store.live_nodes().unwrap().is_empty());
+    // etcd may answer that it has renewed what is gone, and may keep what is not renewed.
+    model.set_faults(Faults { wrong_lease_one_in: 2, ..Faults::none() });
+    let (mut lost, mut stayed) = (false, false);
+    for _ in 0..100 {
+        store.announce(&ours).unwrap();
+        let is_renewed = store.announce(&ours).is_ok();
+        lost |= is_renewed && store.live_nodes().unwrap().is_empty();
+        now_ns.fetch_add(11_000_000_000, Ordering::SeqCst);
+        stayed |= !store.live_nodes().unwrap().is_empty();
+    }
+    assert!(lost && stayed);
 }

@@ -214,6 +214,38 @@ fn an_error_is_carried_out_after_the_old_revision_was_read() {
     assert!((0..20).any(is_made_late));
 }
 
+/// `settle` ends in a reading that tells, in spite of all faults, and the change is not made after it.
+#[test]
+fn an_unknown_outcome_is_settled_for_good() {
+    let (mut made, mut prevented) = (0, 0);
+    for seed in 0..200 {
+        let (model, now_ns) = model(seed, Faults::none());
+        model.write_unchecked(&document().encode());
+        let mut store = model.store(simulated_time(&now_ns));
+        let on = store.read().unwrap();
+        model.set_faults(Faults { hang_one_in: 2, ..Faults::often() });
+        let next = next_term(found(&on));
+        let mut open = match store.compare_and_swap(&on, &next, &why("takeover")) {
+            Swap::Unknown(unsettled) => unsettled,
+            Swap::Done(_) | Swap::Lost(_) | Swap::NotDone(_) => continue,
+        };
+        let told = loop {
+            match store.settle(open, &why("settle")) {
+                Ok(told) => break told,
+                Err(unsettled) => open = unsettled,
+            }
+        };
+        let is_made = found(&told) == &next;
+        made += u64::from(is_made);
+        prevented += u64::from(!is_made);
+        // Everything that was under way arrives.
+        model.set_faults(Faults::none());
+        now_ns.store(u64::MAX / 2, Ordering::SeqCst);
+        assert_eq!(found(&store.read().unwrap()) == &next, is_made, "seed {seed}");
+    }
+    assert!(made > 10 && prevented > 10, "{made} made, {prevented} prevented");
+}
+
 #[test]
 fn a_restored_store_is_refused_with_the_same_id() {
     let (model, now_ns) = model(3, Faults::none());

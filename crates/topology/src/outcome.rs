@@ -108,7 +108,7 @@ impl Unsettled {
     /// Then the change has either made the documents since, or will never be carried out. As long as the reading shows the
     /// old revision, the change may be on its way, and the way to settle it is to write any change on that revision.
     ///
-    /// The reading must have begun after the outcome became unknown.
+    /// The reading must have begun after the outcome became unknown. [`crate::Store::settle`] does all of it.
     pub fn settle(self, reading: &Reading) -> Result<(), Unsettled> {
         if reading.revision == self.on { Err(self) } else { Ok(()) }
     }

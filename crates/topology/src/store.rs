@@ -6,7 +6,7 @@ use crate::document::Document;
 use crate::error::Error;
 use crate::history::History;
 use crate::ids::Life;
-use crate::outcome::{Reading, Sight, Swap};
+use crate::outcome::{Reading, Sight, Swap, Unsettled};
 use crate::records::{Announcement, LogEntry, Reason};
 
 /// The changes that the log keeps.
@@ -27,6 +27,25 @@ pub trait Store: Send {
     ///
     /// Panics if the document does not pass [`Document::check`], or must not follow that in `on`.
     fn compare_and_swap(&mut self, on: &Reading, document: &Document, why: &Reason) -> Swap;
+
+    /// Tries to learn the outcome of a change (Group rule 6), by some calls: reads, and if the reading shows the document that
+    /// was to be replaced, replaces it by itself and reads again. Returns the reading that tells; otherwise the change is as
+    /// open as before, and the caller tries again.
+    fn settle(&mut self, unsettled: Unsettled, why: &Reason) -> Result<Reading, Unsettled> {
+        let Ok(reading) = self.read() else { return Err(unsettled) };
+        let unsettled = match unsettled.settle(&reading) {
+            Ok(()) => return Ok(reading),
+            Err(unsettled) => unsettled,
+        };
+        // Without a document there is nothing to write; the caller writes one of its own.
+        let Some(document) = reading.document().cloned() else { return Err(unsettled) };
+        let current = match self.compare_and_swap(&reading, &document, why) {
+            Swap::Lost(current) => Some(current),
+            Swap::Done(_) | Swap::NotDone(_) | Swap::Unknown(_) => self.read().ok(),
+        };
+        let Some(current) = current else { return Err(unsettled) };
+        unsettled.settle(&current).map(|()| current)
+    }
 
     /// Begins to watch. The watch has connections of its own, so it may move to another thread.
     fn watch(&mut self) -> Result<Box<dyn Watch>, Error>;

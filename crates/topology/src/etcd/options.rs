@@ -18,6 +18,13 @@ const URL_BYTES_MAX: usize = 512;
 /// The port that etcd opens for clients.
 const PORT: u16 = 2379;
 
+/// The settings that TLS knows, and those from which its files come here.
+const SETTINGS: [(&str, &str); 3] = [
+    ("tls-ca-cert-file", "cluster-etcd-ca-file"),
+    ("tls-client-cert-file", "cluster-etcd-cert-file"),
+    ("tls-client-key-file", "cluster-etcd-key-file"),
+];
+
 /// See the head of this file. An empty text means: not set.
 #[derive(Clone)]
 pub struct EtcdOptions {
@@ -31,9 +38,9 @@ pub struct EtcdOptions {
     pub password: String,
     /// `cluster-etcd-ca-file`: the authorities of etcd's certificates. `https` needs it.
     pub ca_file: String,
-    /// The certificate by which etcd knows us, and its key.
+    /// `cluster-etcd-cert-file`: the certificate by which etcd knows us.
     pub cert_file: String,
-    /// The key of that certificate.
+    /// `cluster-etcd-key-file`: the key of that certificate.
     pub key_file: String,
     /// How many of etcd's revisions are kept, those of its other users included; `None`: nothing is removed. etcd keeps all of
     /// them unless it is told otherwise, until its space is exhausted.
@@ -81,7 +88,11 @@ impl EtcdOptions {
             client_key_file: self.key_file.clone(),
             ..tls::Options::default()
         };
-        let settings = |error: tls::Error| Error::Settings(format!("TLS to etcd: {error}"));
+        // Errors name the settings of the server's own certificates.
+        let settings = |error: tls::Error| {
+            let why = SETTINGS.iter().fold(error.to_string(), |why, (old, new)| why.replace(old, new));
+            Error::Settings(format!("TLS to etcd: {why}"))
+        };
         let identity = Identity::read(&files).map_err(settings)?;
         tls::named_client_config(&files, &identity).map(Some).map_err(settings)
     }

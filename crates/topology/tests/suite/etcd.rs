@@ -3,9 +3,12 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-use topology::etcd::EtcdOptions;
-use topology::{DEAD_MAX, Error, LOG_MAX, Life, Sight, Store, Swap};
+use proactor::Entropy;
+use rcgen::{
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, date_time_ymd,
+};
+use topology::etcd::{EtcdOptions, EtcdStore};
+use topology::{DEAD_MAX, Error, History, LOG_MAX, Life, Sight, Store, Swap};
 
 use crate::cluster::{Cluster, open, program};
 use crate::contract::{Subject, check};
@@ -107,20 +110,16 @@ fn without_a_quorum_nothing_is_known() {
     for at in (0..3).filter(|at| *at != leader) {
         cluster.start_one(at);
     }
-    // Any change settles it.
     let begin = Instant::now();
-    let mut unsettled = Some(unsettled);
-    while let Some(open) = unsettled.take() {
+    let mut open = unsettled;
+    let told = loop {
         assert!(begin.elapsed() < PATIENCE);
-        let Ok(reading) = store.read() else {
-            unsettled = Some(open);
-            continue;
-        };
-        unsettled = open.settle(&reading).err();
-        if unsettled.is_some() {
-            let _ = store.compare_and_swap(&reading, found(&reading), &why("settle"));
+        match store.settle(open, &why("settle")) {
+            Ok(told) => break told,
+            Err(unsettled) => open = unsettled,
         }
-    }
+    };
+    assert!(told.revision > on.revision);
 }
 
 #[test]
@@ -296,13 +295,15 @@ fn users_need_rights_and_tokens_are_renewed() {
 }
 
 /// Files of an authority and of certificates for `name` as server and client. Returns their folder's paths.
-fn certificates(cluster: &Cluster, name: &str) -> [String; 3] {
+fn certificates(cluster: &Cluster, name: &str, last_year: i32) -> [String; 3] {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().unwrap();
     let certificate = authority.self_signed(&key).unwrap();
     let issuer = Issuer::new(authority, key);
     let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    params.not_before = date_time_ymd(2000, 1, 1);
+    params.not_after = date_time_ymd(last_year, 1, 1);
     params.extended_key_usages =
         vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     let key = KeyPair::generate().unwrap();
@@ -311,33 +312,47 @@ fn certificates(cluster: &Cluster, name: &str) -> [String; 3] {
     [file("ca", &certificate.pem()), file("cert", &pair.pem()), file("key", &key.serialize_pem())]
 }
 
+/// Reads until the error is `text`.
+#[track_caller]
+fn expect_error(options: &EtcdOptions, text: &str) {
+    let begin = Instant::now();
+    loop {
+        let error = open(options).read().unwrap_err().to_string();
+        if error.contains(text) {
+            return;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{error}");
+    }
+}
+
 #[test]
-fn tls_checks_both_sides_and_the_name() {
-    for (name, is_right) in [("127.0.0.1", true), ("etcd.example.com", false)] {
+fn tls_checks_both_sides_the_name_and_the_date() {
+    for (name, year, error) in [
+        ("127.0.0.1", 4000, None),
+        ("etcd.example.com", 4000, Some("not valid for name")),
+        ("127.0.0.1", 2001, Some("certificate expired")),
+    ] {
         let Some(cluster) = Cluster::prepare(1, &[]) else { return };
-        let [ca, cert, key] = certificates(&cluster, name);
+        let [ca, cert, key] = certificates(&cluster, name, year);
         let arguments =
             ["--cert-file", &cert, "--key-file", &key, "--trusted-ca-file", &ca, "--client-cert-auth"];
         let mut cluster = cluster.secured(&arguments.map(str::to_owned));
         cluster.start_all();
         let options = EtcdOptions { ca_file: ca, cert_file: cert, key_file: key, ..cluster.options() };
-        if is_right {
-            let mut store = open(&options);
-            create(&mut store);
-            let mut watch = store.watch().unwrap();
-            assert!(matches!(watch.next(PATIENCE), Ok(Sight::Changed(_))));
-            let stranger = EtcdOptions { cert_file: String::new(), key_file: String::new(), ..options };
-            assert!(open(&stranger).read().is_err(), "etcd asks for our certificate");
-        } else {
-            let begin = Instant::now();
-            loop {
-                let error = open(&options).read().unwrap_err().to_string();
-                if error.contains("not valid for name") {
-                    break;
-                }
-                assert!(begin.elapsed() < PATIENCE, "{error}");
-            }
+        if let Some(error) = error {
+            expect_error(&options, error);
+            continue;
         }
+        let mut store = open(&options);
+        create(&mut store);
+        let mut watch = store.watch().unwrap();
+        assert!(matches!(watch.next(PATIENCE), Ok(Sight::Changed(_))));
+        let stranger = EtcdOptions { cert_file: String::new(), key_file: String::new(), ..options };
+        assert!(open(&stranger).read().is_err(), "etcd asks for our certificate");
+        let absent = EtcdOptions { ca_file: "/nowhere".to_owned(), ..stranger };
+        let refused = EtcdStore::new(&absent, History::default(), &mut Entropy::from_seed(1));
+        let why = refused.err().expect("a file that does not exist").to_string();
+        assert!(why.contains("cluster-etcd-ca-file: cannot read /nowhere"), "{why}");
     }
 }
 

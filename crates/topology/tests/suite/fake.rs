@@ -69,7 +69,7 @@ fn store(urls: &[String]) -> topology::etcd::EtcdStore {
 }
 
 /// An answer that etcd could give: a document of revision 7 in a store of revision 9.
-fn plausible() -> String {
+pub(crate) fn plausible() -> String {
     use base64::Engine as _;
     let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
     let (key, value) = (base64("/darter/shop/doc"), base64(&document().encode()));

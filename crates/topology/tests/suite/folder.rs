@@ -47,6 +47,19 @@ fn what_goes_back_or_is_broken_is_told() {
     assert!(matches!(open(&scratch).read(), Err(Error::File { .. })));
 }
 
+#[test]
+fn a_node_is_announced_for_as_long_as_its_process_lives() {
+    let scratch = Scratch::new("topology");
+    let (mut one, mut other) = (open(&scratch), open(&scratch));
+    let ours = crate::contract::announcement("a", 0xaa);
+    one.announce(&ours).unwrap();
+    assert_eq!(other.live_nodes().unwrap(), std::slice::from_ref(&ours));
+    drop(one);
+    assert!(other.live_nodes().unwrap().is_empty());
+    other.announce(&ours).unwrap();
+    assert_eq!(other.live_nodes().unwrap(), [ours]);
+}
+
 /// The program that [`survives_kill_at_any_point`] kills: this test again, with the folder in the environment.
 const VICTIM: &str = "TOPOLOGY_VICTIM_FOLDER";
 

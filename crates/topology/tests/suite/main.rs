@@ -7,6 +7,7 @@ mod contract;
 mod etcd;
 mod fake;
 mod folder;
+mod hostile;
 mod model;
 
 use std::sync::Arc;

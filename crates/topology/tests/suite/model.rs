@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use proactor::Entropy;
 use topology::model::{Faults, Model, ModelReply, ModelRequest};
@@ -208,10 +208,42 @@ fn an_error_is_carried_out_after_the_old_revision_was_read() {
             return false;
         }
         let Err(_still) = unsettled.settle(&again) else { panic!("the old revision tells nothing") };
-        now_ns.store(u64::MAX / 2, std::sync::atomic::Ordering::SeqCst);
+        now_ns.store(u64::MAX / 2, Ordering::SeqCst);
         store.read().unwrap().revision != on.revision
     };
     assert!((0..20).any(is_made_late));
+}
+
+/// `settle` ends in a reading that tells, in spite of all faults, and the change is not made after it.
+#[test]
+fn an_unknown_outcome_is_settled_for_good() {
+    let (mut made, mut prevented) = (0, 0);
+    for seed in 0..200 {
+        let (model, now_ns) = model(seed, Faults::none());
+        model.write_unchecked(&document().encode());
+        let mut store = model.store(simulated_time(&now_ns));
+        let on = store.read().unwrap();
+        model.set_faults(Faults { hang_one_in: 2, ..Faults::often() });
+        let next = next_term(found(&on));
+        let mut open = match store.compare_and_swap(&on, &next, &why("takeover")) {
+            Swap::Unknown(unsettled) => unsettled,
+            Swap::Done(_) | Swap::Lost(_) | Swap::NotDone(_) => continue,
+        };
+        let told = loop {
+            match store.settle(open, &why("settle")) {
+                Ok(told) => break told,
+                Err(unsettled) => open = unsettled,
+            }
+        };
+        let is_made = found(&told) == &next;
+        made += u64::from(is_made);
+        prevented += u64::from(!is_made);
+        // Everything that was under way arrives.
+        model.set_faults(Faults::none());
+        now_ns.store(u64::MAX / 2, Ordering::SeqCst);
+        assert_eq!(found(&store.read().unwrap()) == &next, is_made, "seed {seed}");
+    }
+    assert!(made > 10 && prevented > 10, "{made} made, {prevented} prevented");
 }
 
 #[test]
@@ -260,4 +292,26 @@ fn nothing_is_heard_while_it_is_away_and_it_comes_back() {
     store.prove_dead(Life(1), &why("gone")).unwrap();
     let reading: Document = found(&store.read().unwrap()).clone();
     assert_eq!(reading, document());
+}
+
+#[test]
+fn announcements_end_and_are_only_hints() {
+    let (model, now_ns) = model(6, Faults::none());
+    let mut store = model.store(simulated_time(&now_ns));
+    let ours = crate::contract::announcement("a", 0xaa);
+    store.announce(&ours).unwrap();
+    assert_eq!(store.live_nodes().unwrap(), std::slice::from_ref(&ours));
+    now_ns.fetch_add(11_000_000_000, Ordering::SeqCst);
+    assert!(store.live_nodes().unwrap().is_empty());
+    // etcd may answer that it has renewed what is gone, and may keep what is not renewed.
+    model.set_faults(Faults { wrong_lease_one_in: 2, ..Faults::none() });
+    let (mut lost, mut stayed) = (false, false);
+    for _ in 0..100 {
+        store.announce(&ours).unwrap();
+        let is_renewed = store.announce(&ours).is_ok();
+        lost |= is_renewed && store.live_nodes().unwrap().is_empty();
+        now_ns.fetch_add(11_000_000_000, Ordering::SeqCst);
+        stayed |= !store.live_nodes().unwrap().is_empty();
+    }
+    assert!(lost && stayed);
 }

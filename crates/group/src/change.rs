@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use effectlog::StreamPosition;
 use topology::{Document, Instance, NodeId, Reading, ReplicaGroup, Revision, Safety, Term};
 
 use crate::member::{Data, Member, View};
-use crate::messages::Offset;
 use crate::mutant::{self, BrokenRule};
 use crate::primary::{Heard, Joining};
 
@@ -51,7 +51,7 @@ pub struct Proposal {
     /// The new document.
     pub document: Document,
     /// This must be durable on this node before it is sent, because the node may be alone in sync afterwards (rule 7).
-    pub durable_first: Option<Offset>,
+    pub durable_first: Option<StreamPosition>,
 }
 
 impl Proposal {
@@ -89,7 +89,7 @@ pub struct Standing {
     /// The term in which the last of its data was written.
     pub last_term: Term,
     /// The end of its data.
-    pub written: Offset,
+    pub written: StreamPosition,
 }
 
 impl Member {
@@ -174,7 +174,7 @@ impl Member {
         let is_candidate = |(node, heard): &(&NodeId, &Heard)| {
             !view.group.in_sync.contains_key(*node) && now_ms < heard.granted_until_ms
         };
-        let has_all = |heard: &Heard, committed: Offset| {
+        let has_all = |heard: &Heard, committed: StreamPosition| {
             let has_rest =
                 heard.offset >= self.primary.inherited || mutant::is_on(BrokenRule::GrowCommitOnly);
             heard.offset >= committed && has_rest || mutant::is_on(BrokenRule::GrowUncaught)
@@ -189,7 +189,7 @@ impl Member {
         let near = self.primary.heard().filter(is_candidate);
         let near = near
             .max_by_key(|(_, heard)| heard.offset)
-            .filter(|(_, heard)| heard.offset.0.saturating_add(JOINING_BYTES_MAX) >= data.written.0);
+            .filter(|(_, heard)| heard.offset >= data.written.minus(JOINING_BYTES_MAX));
         let near = near.map(|(node, _)| node.clone());
         self.wait_for(near, now_ms);
         None

@@ -28,4 +28,4 @@ mod tests;
 
 pub use change::{GroupChange, Proposal, Standing};
 pub use member::{Data, Member, Role, Trouble};
-pub use messages::{Ack, Beat, LinkId, Offset};
+pub use messages::{Ack, Beat, LinkId};

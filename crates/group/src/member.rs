@@ -6,12 +6,13 @@
 
 use std::collections::BTreeSet;
 
+use effectlog::StreamPosition;
 use topology::{
     Finding, GroupId, Instance, Life, NodeId, Params, Reading, ReplicaGroup, Revision, Safety, Swap, Term,
 };
 
 use crate::change::PendingChange;
-use crate::messages::{Ack, Beat, LinkId, Offset};
+use crate::messages::{Ack, Beat, LinkId};
 use crate::mutant::{self, BrokenRule};
 use crate::primary::{Primary, Succession};
 use crate::replica::Replica;
@@ -20,9 +21,9 @@ use crate::replica::Replica;
 #[derive(Clone, Copy, Debug)]
 pub struct Data {
     /// The end of what it has applied.
-    pub written: Offset,
+    pub written: StreamPosition,
     /// The end of what is durable.
-    pub durable: Offset,
+    pub durable: StreamPosition,
     /// Whether its folder is complete: false before and during a full copy.
     pub is_whole: bool,
     /// The newest term in which it led or followed, as its manifest says.
@@ -315,15 +316,15 @@ impl Member {
 
     /// Everything before this is acknowledged: replies to these writes, and to reads that saw nothing later, may leave
     /// (rule 4). It never falls within a term.
-    pub fn committed(&mut self, data: &Data) -> Offset {
+    pub fn committed(&mut self, data: &Data) -> StreamPosition {
         let committed = self.held_by_all(data);
         self.primary.committed = self.primary.committed.max(committed);
         self.primary.committed
     }
 
     /// The end of what everyone has that the primary waits for.
-    fn held_by_all(&self, data: &Data) -> Offset {
-        let Some(view) = self.view.as_ref().filter(|_| self.leads()) else { return Offset(0) };
+    fn held_by_all(&self, data: &Data) -> StreamPosition {
+        let Some(view) = self.view.as_ref().filter(|_| self.leads()) else { return StreamPosition::START };
         let mut peers = self.peers();
         let is_alone = peers.is_empty() && view.params.alone == Safety::Durable;
         // While a change that leaves it alone is on its way, another member may believe that it has the rest (rule 7).
@@ -338,7 +339,9 @@ impl Member {
         {
             peers.insert(Instance { node: node.clone(), life: heard.life });
         }
-        let has = |peer: &Instance| self.primary.heard_from(peer).map_or(Offset(0), |heard| heard.offset);
+        let has = |peer: &Instance| {
+            self.primary.heard_from(peer).map_or(StreamPosition::START, |heard| heard.offset)
+        };
         let theirs = peers.iter().map(has);
         let theirs = if mutant::is_on(BrokenRule::AckByOne) { theirs.max() } else { theirs.min() };
         theirs.map_or(own, |theirs| theirs.min(own))

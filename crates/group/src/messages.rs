@@ -1,10 +1,7 @@
 //! The messages between the primary and the other members.
 
+use effectlog::StreamPosition;
 use topology::{Instance, Life, Term};
-
-/// A position in the stream of changes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-pub struct Offset(pub u64);
 
 /// A connection of a replica to its primary. The primary counts them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -36,7 +33,7 @@ pub struct Ack {
     /// The connection.
     pub link: LinkId,
     /// Everything before this is applied or durable, as the document asks.
-    pub offset: Offset,
+    pub offset: StreamPosition,
     /// When the last beat was sent that the member has received, by the primary's clock.
     pub beat_ms: u64,
 }

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use effectlog::StreamPosition;
 use topology::{Instance, Life, NodeId, Params};
 
-use crate::messages::{Ack, LinkId, Offset};
+use crate::messages::{Ack, LinkId};
 use crate::mutant::{self, BrokenRule};
 
 /// The least by which the primary's view of a grant is shorter than the grant.
@@ -27,7 +28,7 @@ pub(crate) struct Heard {
     /// The life that said it.
     pub(crate) life: Life,
     /// It has everything before this.
-    pub(crate) offset: Offset,
+    pub(crate) offset: StreamPosition,
     /// Until then it takes over from no one, by the primary's clock.
     pub(crate) granted_until_ms: u64,
     /// When it was heard.
@@ -38,9 +39,9 @@ pub(crate) struct Heard {
 #[derive(Default, Debug)]
 pub(crate) struct Primary {
     /// The end of the node's data when the term began: some of them may not be acknowledged.
-    pub(crate) inherited: Offset,
+    pub(crate) inherited: StreamPosition,
     /// Everything before this is acknowledged in this term.
-    pub(crate) committed: Offset,
+    pub(crate) committed: StreamPosition,
     /// The node that is to lead next: nothing is answered any more (rule 12).
     pub(crate) successor: Option<Succession>,
     /// The replica that is about to become a member.
@@ -70,7 +71,7 @@ pub(crate) struct Succession {
 impl Primary {
     /// A new term begins for a node that has everything before `inherited`. Numbers of connections go on, so that those of
     /// former terms are not mistaken for new ones.
-    pub(crate) fn begin(&mut self, inherited: Offset) {
+    pub(crate) fn begin(&mut self, inherited: StreamPosition) {
         *self = Primary { inherited, last_link: self.last_link, ..Primary::default() };
     }
 

@@ -1,8 +1,9 @@
 //! The promise of a member to the primary of its term (rules 1 and 5).
 
+use effectlog::StreamPosition;
 use topology::{Instance, Params, Term};
 
-use crate::messages::{Ack, Beat, LinkId, Offset};
+use crate::messages::{Ack, Beat, LinkId};
 
 /// See the head of this file.
 #[derive(Default, Debug)]
@@ -45,7 +46,7 @@ impl Replica {
         me: &Instance,
         term: Term,
         leader: &Instance,
-        offset: Offset,
+        offset: StreamPosition,
     ) -> Option<Ack> {
         let link = self.link.as_ref()?;
         let beat_ms = link.beat_ms?;

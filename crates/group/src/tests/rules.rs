@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use effectlog::StreamPosition;
 use topology::{
     Document, Error, Finding, GroupId, Instance, Life, Params, Reading, ReplicaGroup, Revision, Swap, Term,
     Unsettled,
 };
 
-use crate::{Ack, Data, GroupChange, LinkId, Member, Offset, Role, Trouble};
+use crate::{Ack, Data, GroupChange, LinkId, Member, Role, Trouble};
 
 fn instance(node: &str, life: u64) -> Instance {
     Instance { node: node.parse().expect("a name"), life: Life(life) }
@@ -42,7 +43,7 @@ fn reading(revision: u64, group: ReplicaGroup) -> Reading {
 }
 
 fn data(written: u64) -> Data {
-    let (written, durable) = (Offset(written), Offset(written));
+    let (written, durable) = (StreamPosition::new(written), StreamPosition::new(written));
     Data { written, durable, is_whole: true, term: Term(1), last_term: Term(1) }
 }
 
@@ -55,7 +56,14 @@ fn primary() -> Member {
 }
 
 fn ack(node: &str, life: u64, link: LinkId, offset: u64, beat_ms: u64) -> Ack {
-    Ack { term: Term(1), from: instance(node, life), to: Life(1), link, offset: Offset(offset), beat_ms }
+    Ack {
+        term: Term(1),
+        from: instance(node, life),
+        to: Life(1),
+        link,
+        offset: StreamPosition::new(offset),
+        beat_ms,
+    }
 }
 
 /// Both others answer a beat that was sent at this moment.
@@ -75,7 +83,7 @@ fn the_primary_answers_until_half_a_second_before_the_first_grant_ends() {
     assert_eq!(member.serves_until_ms(), 2_600);
     member.receive(&ack("b", 2, b, 5, 900), 910);
     assert_eq!(member.serves_until_ms(), 2_600, "the one of c ends first");
-    assert_eq!(member.committed(&data(7)), Offset(5));
+    assert_eq!(member.committed(&data(7)), StreamPosition::new(5));
 }
 
 #[test]
@@ -104,18 +112,18 @@ fn a_member_that_says_nothing_is_left_out_and_is_waited_for_until_that_is_known(
     assert!(member.next_change(&data(8), &[], 1_100).is_none());
     let proposal = member.next_change(&data(8), &[], 1_200).expect("c is silent");
     assert_eq!(proposal.change, GroupChange::Shrink(instance("c", 3)));
-    assert_eq!(member.committed(&data(8)), Offset(5), "c may stay a member");
+    assert_eq!(member.committed(&data(8)), StreamPosition::new(5), "c may stay a member");
     let unknown = || Swap::Unknown(Unsettled::new(Revision(1), Error::Failed("no answer".to_owned())));
     member
         .settled(unknown(), |revision| proposal.made(revision), &data(8), 1_300)
         .expect("it is the same document");
-    assert_eq!(member.committed(&data(8)), Offset(5));
+    assert_eq!(member.committed(&data(8)), StreamPosition::new(5));
     // Nothing else is begun: the old revision is written again, so that the change can no longer be made unseen.
     let settling = member.next_change(&data(8), &[], 1_400).expect("the outcome is unknown");
     assert_eq!((settling.change.clone(), settling.on.revision), (GroupChange::Settle, Revision(1)));
     // It had been made: the next revision says so.
     member.learn(&proposal.made(Revision(2)), &data(8), 1_500).expect("a document");
-    assert_eq!(member.committed(&data(8)), Offset(8));
+    assert_eq!(member.committed(&data(8)), StreamPosition::new(8));
     // Two of three members: if fewer were left, writes would stop instead.
     assert!(member.next_change(&data(8), &[], 60_000).is_none());
 }
@@ -131,13 +139,17 @@ fn writes_wait_for_a_replica_that_is_about_to_join_but_not_for_long() {
         member.receive(&ack("c", 3, c, c_has, now_ms), now_ms);
     };
     say(&mut member, 10, 4, 100);
-    assert_eq!(member.committed(&data(10)), Offset(10));
+    assert_eq!(member.committed(&data(10)), StreamPosition::new(10));
     assert!(member.next_change(&data(10), &[], 100).is_none(), "it lacks something");
     say(&mut member, 20, 9, 200);
-    assert_eq!(member.committed(&data(20)), Offset(10), "writes wait for c, and none is taken back");
+    assert_eq!(
+        member.committed(&data(20)),
+        StreamPosition::new(10),
+        "writes wait for c, and none is taken back"
+    );
     // It never catches up.
     assert!(member.next_change(&data(20), &[], 1_100).is_none());
-    assert_eq!(member.committed(&data(20)), Offset(20));
+    assert_eq!(member.committed(&data(20)), StreamPosition::new(20));
     // Later it does.
     say(&mut member, 30, 30, 6_000);
     let proposal = member.next_change(&data(30), &[], 6_000).expect("it has all");
@@ -154,13 +166,13 @@ fn a_member_keeps_its_promise_and_then_takes_over() {
     let beat = crate::Beat { term: Term(1), from: Life(1), link: LinkId(1), sent_ms: 77 };
     member.hear(&beat);
     let ack = member.acknowledge(&data(5)).expect("it is linked");
-    assert_eq!((ack.offset, ack.beat_ms), (Offset(5), 77));
+    assert_eq!((ack.offset, ack.beat_ms), (StreamPosition::new(5), 77));
     assert!(member.next_change(&data(5), &[], 1_000_000).is_none(), "the answer may not have been sent yet");
     member.sent(2_000);
     assert!(member.next_change(&data(5), &[], 4_999).is_none());
     let proposal = member.next_change(&data(5), &[], 5_000).expect("the grant is over");
     assert_eq!(proposal.change, GroupChange::TakeOver(instance("a", 1)));
-    assert_eq!(proposal.durable_first, Some(Offset(5)), "it will be alone");
+    assert_eq!(proposal.durable_first, Some(StreamPosition::new(5)), "it will be alone");
     assert!(member.acknowledge(&data(5)).is_none(), "from now on it grants nothing");
     // A proof of death ends the wait at once.
     let mut other = Member::new(instance("b", 2), id());

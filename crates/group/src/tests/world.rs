@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use effectlog::StreamPosition;
 use proactor::Entropy;
 use topology::{
     Document, Error, Finding, GroupId, Instance, Life, NodeId, Params, Reading, ReplicaGroup, Revision,
@@ -21,7 +22,7 @@ use topology::{
 
 use super::habits::{Act, Fault, Habits, Tally};
 use crate::mutant::{self, BrokenRule};
-use crate::{Ack, Beat, Data, GroupChange, LinkId, Member, Offset, Proposal, Role, Standing};
+use crate::{Ack, Beat, Data, GroupChange, LinkId, Member, Proposal, Role, Standing};
 
 /// A write: the term in which it was made, and its number.
 type Write = (Term, u64);
@@ -79,8 +80,8 @@ impl Node {
 
     fn data(&self) -> Data {
         Data {
-            written: Offset(self.log.len() as u64),
-            durable: Offset(self.durable as u64),
+            written: StreamPosition::new(self.log.len() as u64),
+            durable: StreamPosition::new(self.durable as u64),
             is_whole: self.is_whole,
             term: self.term,
             last_term: self.log.last().map_or(Term(0), |(term, _)| *term),
@@ -417,7 +418,7 @@ impl World {
         let data = node.data();
         let Some(proposal) = node.member.next_change(&data, &standings, now_ms) else { return };
         if let Some(offset) = proposal.durable_first {
-            node.durable = node.durable.max(offset.0 as usize);
+            node.durable = node.durable.max(offset.get() as usize);
         }
         match proposal.change {
             GroupChange::Shrink(_) => self.tally.shrinks += 1,
@@ -478,7 +479,7 @@ impl World {
         let serves = self.serves(index);
         let node = &mut self.nodes[index];
         let data = node.data();
-        let committed = node.member.committed(&data).0 as usize;
+        let committed = node.member.committed(&data).get() as usize;
         let Some(read) = node.read.as_ref().filter(|read| read.seen <= node.log.len()) else { return Ok(()) };
         let is_acknowledged = read.seen <= committed || mutant::is_on(BrokenRule::ReadUnacked);
         if !serves || !is_acknowledged {
@@ -501,7 +502,7 @@ impl World {
     fn answer_writes(&mut self, index: usize) -> Result<(), Broken> {
         let node = &mut self.nodes[index];
         let data = node.data();
-        let committed = node.member.committed(&data).0 as usize;
+        let committed = node.member.committed(&data).get() as usize;
         if !self.serves(index) || committed == 0 {
             return Ok(());
         }

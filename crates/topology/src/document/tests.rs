@@ -77,6 +77,11 @@ fn contradictions_are_refused() {
         "groups.g1.term: 18446744073709551615 is not",
     );
     check_refused(
+        r#""term":17"#,
+        r#""term":9007199254740991"#,
+        "9007199254740991 is not between 1 and 4503599627370495",
+    );
+    check_refused(
         r#"[["a","00000000000000aa"],["b","00000000000000bb"]]"#,
         "[]",
         "groups.g1.in_sync: it names nobody",
@@ -99,6 +104,10 @@ fn contradictions_are_refused() {
         "00000000000000aa",
         "groups.g1.in_sync: life 00000000000000aa is that of b and of a",
     );
+}
+
+#[test]
+fn slots_without_one_owner_are_refused() {
     check_refused("[5461,10922", "[5460,10922", "slots: [0, 5460] and [5460, 10922] overlap");
     check_refused("[10923,16383", "[10923,16384", "slots: [10923, 16384] is no range of slots");
     check_refused("[0,5460", "[5460,0", "is no range of slots");

@@ -6,7 +6,7 @@
 //!
 //! A name that stands twice in an object is refused as well: JSON readers differ in which one counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -19,6 +19,10 @@ use crate::shorten;
 
 /// The longest description of an error. JSON's errors quote the text.
 const ERROR_BYTES_MAX: usize = 300;
+
+/// The greatest term that is read: half of those that can be written, so that no document of a person makes a takeover
+/// impossible.
+const TERM_READ_MAX: Term = Term(Term::MAX.0 / 2);
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,7 +119,11 @@ impl WireGroup {
             place: format!("groups.{id}.{field}"),
             why: format!("{node} stands twice"),
         };
-        let (mut in_sync, mut members) = (BTreeMap::new(), std::collections::BTreeSet::new());
+        if self.term > TERM_READ_MAX {
+            let why = format!("{} is not between {} and {TERM_READ_MAX}", self.term, Term::FIRST);
+            return Err(DocumentError::Contradiction { place: format!("groups.{id}.term"), why });
+        }
+        let (mut in_sync, mut members) = (BTreeMap::new(), BTreeSet::new());
         for Instance { node, life } in self.in_sync {
             if in_sync.insert(node.clone(), life).is_some() {
                 return Err(twice("in_sync", &node));

@@ -26,6 +26,30 @@ pub(crate) fn check(subject: &mut Subject<'_>) {
     revisions_do_not_fall(subject);
 }
 
+/// Checks that users who change the document at the same time make one change after the other: each takes over ten times, and
+/// no takeover is lost. The document exists.
+pub(crate) fn check_together(stores: Vec<Box<dyn Store>>) {
+    const TAKEOVERS: u64 = 10;
+    let term = |reading: &Reading| found(reading).groups.values().next().unwrap().term.0;
+    let users = stores.len() as u64;
+    let mut last = None;
+    std::thread::scope(|scope| {
+        let act = |mut store: Box<dyn Store>| {
+            for _ in 0..TAKEOVERS {
+                change_surely(&mut *store, next_term);
+            }
+            store
+        };
+        let before: Vec<_> = stores.into_iter().map(|store| scope.spawn(move || act(store))).collect();
+        last = before.into_iter().map(|thread| thread.join().unwrap()).last();
+    });
+    let mut store = last.expect("there are users");
+    assert_eq!(term(&store.read().unwrap()), 1 + users * TAKEOVERS);
+    let log = store.log(1_000).unwrap();
+    let replaced: std::collections::BTreeSet<Revision> = log.iter().map(|entry| entry.on).collect();
+    assert_eq!((replaced.len(), log.len() as u64), (log.len(), 1 + users * TAKEOVERS));
+}
+
 fn creation_is_a_change(subject: &mut Subject<'_>) {
     let nothing = subject.one.read().unwrap();
     assert_eq!((&nothing.found, nothing.revision), (&Finding::Nothing, Revision::NONE));

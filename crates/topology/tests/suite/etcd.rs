@@ -11,7 +11,7 @@ use topology::etcd::{EtcdOptions, EtcdStore};
 use topology::{DEAD_MAX, Error, History, LOG_MAX, Life, Sight, Store, Swap};
 
 use crate::cluster::{Cluster, open, program};
-use crate::contract::{Subject, check};
+use crate::contract::{Subject, check, check_together};
 use crate::{PATIENCE, change_surely, document, done, found, next_term, why, within_patience};
 
 /// Creates the document.
@@ -35,6 +35,13 @@ fn keeps_the_contract() {
         cluster.post(0, "kv/put", &format!(r#"{{"key":"{key}","value":"{value}"}}"#));
     };
     check(&mut Subject { one: &mut one, other: &mut other, write_unchecked: &mut write_unchecked });
+}
+
+#[test]
+fn users_at_the_same_time_change_one_after_the_other() {
+    let Some(cluster) = Cluster::start(3, &[]) else { return };
+    create(&mut cluster.store());
+    check_together((0..4).map(|_| Box::new(cluster.store()) as Box<dyn Store>).collect());
 }
 
 /// Makes changes while `fault` happens, and checks that each acknowledged one is there afterwards.

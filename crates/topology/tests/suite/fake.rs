@@ -2,13 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use topology::etcd::EtcdOptions;
-use topology::{Error, Store, Swap, Unsettled};
+use topology::{Error, Revision, Sight, Store, Swap, Unsettled};
 
 use crate::cluster::open;
-use crate::{document, found, next_term, why};
+use crate::{PATIENCE, document, found, next_term, why};
 
 /// The longest that one call may take.
 const CALL: Duration = Duration::from_secs(8);
@@ -168,6 +170,40 @@ fn answers_that_contradict_themselves_are_errors() {
     }
 }
 
+/// A member that is stopped or restored keeps a watch open, and says nothing.
+#[test]
+fn a_silent_watch_tells_all_the_same() {
+    let has_changed = Arc::new(AtomicBool::new(false));
+    let changed = has_changed.clone();
+    let url = server(move |mut stream| {
+        while let Some(request) = read_request(&mut stream) {
+            let line = "{\"result\":{\"created\":true}}\n";
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{line}\r\n",
+                line.len()
+            );
+            let revision = if changed.load(Ordering::SeqCst) { "8" } else { "7" };
+            let text =
+                plausible().replace(r#""mod_revision":"7""#, &format!(r#""mod_revision":"{revision}""#));
+            let is_watch = request.starts_with("POST /v3/watch ");
+            let sent = if is_watch {
+                stream.write_all(head.as_bytes())
+            } else {
+                stream.write_all(&answer(200, &text))
+            };
+            if sent.is_err() {
+                return;
+            }
+        }
+    });
+    let mut watch = store(&[url]).watch().unwrap();
+    let mut next = |wait| watch.next(wait).unwrap();
+    assert!(matches!(next(PATIENCE), Sight::Changed(reading) if reading.revision == Revision(7)));
+    assert_eq!(next(Duration::from_millis(200)), Sight::Silent);
+    has_changed.store(true, Ordering::SeqCst);
+    assert!(matches!(next(PATIENCE), Sight::Changed(reading) if reading.revision == Revision(8)));
+}
+
 #[test]
 fn a_change_that_was_not_sent_is_known_not_to_be_made() {
     let on = store(&[answering(answer(200, &plausible()), b"")]).read().unwrap();
@@ -188,11 +224,11 @@ fn a_change_that_was_not_sent_is_known_not_to_be_made() {
 #[test]
 fn a_change_is_sent_once() {
     let on = store(&[answering(answer(200, &plausible()), b"")]).read().unwrap();
-    let seen = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let seen = Arc::new(AtomicUsize::new(0));
     let counted = seen.clone();
     let deaf = server(move |mut stream| {
         while read_request(&mut stream).is_some() {
-            counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            counted.fetch_add(1, Ordering::SeqCst);
         }
     });
     let mut store = store(&[deaf.clone(), deaf]);
@@ -200,7 +236,7 @@ fn a_change_is_sent_once() {
     let Swap::Unknown(unsettled) = swap else { panic!("{swap:?}") };
     assert!(matches!(unsettled.cause(), Error::TimedOut { .. }));
     assert_eq!(Unsettled::on(&unsettled), on.revision);
-    assert_eq!(seen.load(std::sync::atomic::Ordering::SeqCst), 1);
+    assert_eq!(seen.load(Ordering::SeqCst), 1);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use scratch::Scratch;
 use topology::folder::FolderStore;
 use topology::{Error, Finding, History, Life, Store};
 
-use crate::contract::{Subject, check};
+use crate::contract::{Subject, check, check_together};
 use crate::{change_surely, document, done, found, next_term, why};
 
 fn open(scratch: &Scratch) -> FolderStore {
@@ -20,6 +20,15 @@ fn keeps_the_contract() {
     let (mut one, mut other, mut editor) = (open(&scratch), open(&scratch), open(&scratch));
     let mut write_unchecked = |text: &str| assert!(editor.write_unchecked(text).is_ok());
     check(&mut Subject { one: &mut one, other: &mut other, write_unchecked: &mut write_unchecked });
+}
+
+#[test]
+fn users_at_the_same_time_change_one_after_the_other() {
+    let scratch = Scratch::new("topology");
+    let mut store = open(&scratch);
+    let nothing = store.read().unwrap();
+    done(store.compare_and_swap(&nothing, &document(), &why("create")));
+    check_together((0..4).map(|_| Box::new(open(&scratch)) as Box<dyn Store>).collect());
 }
 
 #[test]

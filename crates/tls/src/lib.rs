@@ -38,4 +38,4 @@ pub use files::Identity;
 pub use keeper::{Admission, Former, TlsKeeper, WantedTls};
 pub use options::{Authentication, Caching, Options};
 pub use secured::{Handshake, Handshakes, Secured, common_name, name_in_log};
-pub use sides::{client_config, server_config};
+pub use sides::{client_config, named_client_config, server_config};

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use rustls::client::WantsClientCert;
 use rustls::crypto::CryptoProvider;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, ServerConfig, SupportedProtocolVersion};
+use rustls::{ClientConfig, ConfigBuilder, ServerConfig, SupportedProtocolVersion};
 
 use crate::error::Error;
 use crate::files::{Identity, Pair};
@@ -81,7 +82,34 @@ fn client_verifier(
     Ok(Arc::new(Clients { inner, trusted: identity.trusted.clone() }))
 }
 
-/// The configuration for connections to other servers.
+/// The configuration for connections to servers that have a name, as in URLs: their certificates must be for that name. Any
+/// certificate of the authority would do otherwise, a client's included.
+pub fn named_client_config(options: &Options, identity: &Identity) -> Result<Arc<ClientConfig>, Error> {
+    let (provider, versions) = provider(options)?;
+    let roots = identity.roots_for(Authentication::Required)?.clone();
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&versions)?
+        .with_root_certificates(roots);
+    as_client(builder, identity.client.as_ref(), &provider)
+}
+
+/// Adds the certificate with which we present ourselves, if there is one.
+fn as_client(
+    builder: ConfigBuilder<ClientConfig, WantsClientCert>,
+    pair: Option<&Pair>,
+    provider: &CryptoProvider,
+) -> Result<Arc<ClientConfig>, Error> {
+    let config = match pair {
+        Some(pair) => {
+            check_key(pair, provider)?;
+            builder.with_client_auth_cert(pair.chain.clone(), pair.key.clone_key())?
+        }
+        None => builder.with_no_client_auth(),
+    };
+    Ok(Arc::new(config))
+}
+
+/// The configuration for connections to other servers of ours, which have no names.
 pub fn client_config(options: &Options, identity: &Identity) -> Result<Arc<ClientConfig>, Error> {
     let (provider, versions) = provider(options)?;
     let roots = identity.roots_for(Authentication::Required)?.clone();
@@ -90,12 +118,5 @@ pub fn client_config(options: &Options, identity: &Identity) -> Result<Arc<Clien
         .with_protocol_versions(&versions)?
         .dangerous()
         .with_custom_certificate_verifier(verifier);
-    let config = match identity.client.as_ref().or(identity.server.as_ref()) {
-        Some(pair) => {
-            check_key(pair, &provider)?;
-            builder.with_client_auth_cert(pair.chain.clone(), pair.key.clone_key())?
-        }
-        None => builder.with_no_client_auth(),
-    };
-    Ok(Arc::new(config))
+    as_client(builder, identity.client.as_ref().or(identity.server.as_ref()), &provider)
 }

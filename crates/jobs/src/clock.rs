@@ -17,14 +17,12 @@ use keyspace::queue::{ACTIVE, CRON, DELAYED};
 use resp::Proto;
 use shard::ShardId;
 
+use crate::BEHIND_MS_MAX;
 use crate::job::Jobs;
 use crate::names::queue_of;
 
 /// A clock that moves by less than this is being adjusted, not set.
 pub(crate) const JUMP_MS: i64 = 1_000;
-/// A thread reads the clock at the beginning of its turn and may lose its processor then, so others, also on another
-/// server, may have acted by later times: later by less than this.
-pub(crate) const BEHIND_MS_MAX: i64 = 10_000;
 /// Fixed times do not come again if the clock goes back by less than this.
 const COMES_AGAIN_MS: i64 = 3 * 3_600_000;
 /// The most delayed jobs that are moved per queue: those that are due first.

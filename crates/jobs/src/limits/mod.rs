@@ -37,7 +37,7 @@ use engine::{
 use keyspace::List;
 use keyspace::queue::{LIMIT, RATE};
 
-use crate::clock::BEHIND_MS_MAX;
+use crate::BEHIND_MS_MAX;
 
 /// The largest number in a limit. As milliseconds it is about ten thousand years, and a double represents any
 /// time until then.

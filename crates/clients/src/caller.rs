@@ -26,6 +26,8 @@ pub struct Server {
     pub registry: &'static Registry,
     /// Patterns with their subscribers, and the number of clients that track keys.
     pub directory: &'static pubsub::Directory,
+    /// What clients are told about handovers.
+    pub notices: &'static replication::Notices,
     /// The version of Redis that the server reports to clients.
     pub redis_version: &'static str,
 }

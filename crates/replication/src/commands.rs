@@ -50,7 +50,8 @@ fn failover(ctx: &mut Ctx) -> CommandResult {
         if !state.is_on() {
             return Err(CommandError::fixed("ERR No failover in progress."));
         }
-        handover::abort(&ctx.host.parts, &mut *ctx.host.draw_id, "it was aborted by hand");
+        let Ctx { host, store, .. } = ctx;
+        handover::abort(&host.parts, store.tx, &mut *host.draw_id, "it was aborted by hand");
         ctx.reply.ok();
         return Ok(());
     }
@@ -71,7 +72,7 @@ fn failover(ctx: &mut Ctx) -> CommandResult {
 
 /// Reads the options of `FAILOVER`.
 fn plan(ctx: &mut Ctx) -> Result<FailoverPlan, CommandError> {
-    let mut plan = FailoverPlan { target: None, forces: false, end_ms: None };
+    let mut plan = FailoverPlan { target: None, is_chosen: false, forces: false, end_ms: None };
     let mut rest = &ctx.args[1..];
     while let [word, after @ ..] = rest {
         rest = match after {

@@ -30,6 +30,7 @@ use crate::history::{History, ReplicationId};
 use crate::incoming::{Incoming, Unread};
 use crate::link::{self, Event, Link, LinkError, LinkOptions, LinkState, Position};
 use crate::link_settings::LinkSettings;
+use crate::notices::Notice;
 use crate::parts::{RoleChange, RoleNews};
 use crate::stage::FollowerAround;
 
@@ -413,6 +414,9 @@ impl<L> Turn<'_, L> {
                 match self.applier.run(link.lent_mut(), self.role, around) {
                     Applied::Done => {
                         link.settle();
+                        if let Some(for_ms) = link.take_asked_to_receive() {
+                            receive_clients(self.role.0, for_ms, around);
+                        }
                         let offset = self.role.0.offset();
                         let is_same = link.position().is_none_or(|at| at.offset == offset);
                         assert!(is_same, "what is acknowledged is what was applied, up to {offset}");
@@ -541,6 +545,17 @@ impl<L> Turn<'_, L> {
             around.parts().threads.announce(news);
         }
         None
+    }
+}
+
+/// The primary is about to hand over, perhaps to this server, and asks it to receive clients for so long. 0: it is not.
+fn receive_clients<L>(following: &Following, for_ms: u64, around: &mut dyn FollowerAround<L>) {
+    let (notices, now_ms) = (&following.notices, around.now_ms());
+    let received = notices.receives(now_ms);
+    notices.receive(now_ms, for_ms);
+    if for_ms == 0 && received {
+        let number = notices.next_number();
+        around.parts().threads.announce(RoleNews::Notice(Notice::SendsBack { number }));
     }
 }
 

@@ -20,6 +20,7 @@ use crate::address::Address;
 use crate::failover::Failover;
 use crate::history::{History, ReplicationId};
 use crate::link::LinkState;
+use crate::notices::Notices;
 use crate::primary::Primary;
 
 /// See the head of this file.
@@ -48,6 +49,8 @@ pub struct Following {
     stream_db: AtomicU32,
     /// This server's failover.
     pub failover: Failover,
+    /// Notices for clients about a failover, of this server or of its primary.
+    pub notices: Notices,
     /// Commands of streams that failed here.
     pub error_count: AtomicU64,
     /// How many of them failed since the last full synchronization. This server lacks their effects.

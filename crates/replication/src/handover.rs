@@ -3,12 +3,14 @@
 //! ```text
 //!           FAILOVER            it has everything              it goes on with the stream
 //!   Nothing ────────▶ Waiting ────────────────────▶ Asking ───────────────────────────────▶ Nothing, and this is a replica
-//!      ▲                │ ABORT, timeout            │  │ ABORT, it refuses
-//!      └────────────────┴───────────────────────────┼──┘ (this server leads again)
+//!      ▲ │              ▲ │ ABORT, timeout          │  │ ABORT, it refuses
+//!      │ └▶ Announcing ─┘ │                         │  │
+//!      └────────┴─────────┴─────────────────────────┼──┘ (this server leads again)
 //!                                                   └▶ Joining: it is a primary already
 //! ```
 //!
-//! Commands that write wait, and nothing expires, from the first state to the last. Each thread begins this when it
+//! If clients asked for notices, they leave first (`Announcing`, `leaving.rs`). From then on commands that write wait,
+//! and nothing expires, until the end. Each thread begins this when it
 //! hears of the failover, and tasks in progress still write. So a *mark* is set in the stream while all shards are
 //! held. A replica that has acknowledged the mark has everything, provided that nothing was sent after the mark. That
 //! is checked once more while all shards are held; if something was sent, another mark is set.
@@ -22,14 +24,18 @@
 //!
 //! Not here: what the target does (`commands.rs`), and the link to it (`follower.rs`).
 
+use config::MAINT_SECONDS;
 use effectlog::StreamPosition;
-use engine::CommandError;
+use engine::{CommandError, Tx};
 
 use crate::address::Address;
 use crate::failover::{Failover, FailoverPlan, FailoverState, StreamMark};
 use crate::following::Following;
 use crate::history::ReplicationId;
-use crate::parts::Parts;
+use crate::leaving;
+use crate::link::receive;
+use crate::notices::Notice;
+use crate::parts::{Parts, RoleNews};
 use crate::role;
 use crate::stage::FollowerAround;
 
@@ -46,18 +52,45 @@ pub(crate) fn begin(parts: &Parts, plan: FailoverPlan) {
     }
     let failover = &parts.following.failover;
     assert!(!failover.is_on(), "one failover at a time");
+    let notices = &parts.following.notices;
+    let is_announced = notices.has_recipients() && parts.primary.has_receiver(plan.target.as_ref());
     *failover.under_way() = Some((plan, None));
+    if notices.has_recipients() {
+        let (number, seconds) = (notices.next_number(), parts.settings.number(MAINT_SECONDS) as u64);
+        parts.threads.announce(RoleNews::Notice(Notice::FailingOver { number, seconds }));
+    }
+    if is_announced {
+        return failover.set_state(FailoverState::Announcing);
+    }
     failover.set_state(FailoverState::Waiting);
     parts.hold_writes(true);
 }
 
-/// Ends the failover in progress without success; this server leads again. The caller holds all shards.
-pub(crate) fn abort(parts: &Parts, draw_id: impl FnOnce() -> ReplicationId, why: &str) {
+/// Tells clients that the failover is over: those who stayed where to go, if the target `leads`.
+fn tell_clients(parts: &Parts, leads: Option<&Address>) {
+    let (notices, now_ms) = (&parts.following.notices, parts.clock.monotonic_ms());
+    match leads {
+        Some(target) => {
+            notices.begin_moving(target, true, parts.settings, now_ms);
+            parts.threads.announce(RoleNews::Notice(Notice::Round(0)));
+        }
+        None => notices.end_moving(),
+    }
+    let number = notices.next_number();
+    parts.threads.announce(RoleNews::Notice(Notice::FailedOver { number }));
+}
+
+/// Ends the failover in progress without success; this server leads again. The caller holds all shards, in `tx`.
+pub(crate) fn abort(parts: &Parts, tx: &mut Tx<'_>, draw_id: impl FnOnce() -> ReplicationId, why: &str) {
     tracing::warn!("Aborting the failover: {why}");
     if parts.following.is_replica() {
         role::lead(parts, draw_id);
+    } else if parts.following.notices.is_moving() {
+        // Those who have come there are sent back.
+        tx.tell_replicas(&[b"REPLCONF", b"GETACK", receive(0).as_bytes()]);
     }
     parts.following.failover.end();
+    tell_clients(parts, None);
     parts.hold_writes(false);
 }
 
@@ -68,13 +101,14 @@ pub(crate) fn succeed(parts: &Parts) {
     if failover.is_on() {
         tracing::info!("Failover completed: the former replica is the primary");
         failover.end();
+        tell_clients(parts, parts.following.primary().as_ref());
         parts.hold_writes(false);
     }
 }
 
 /// The reason to refuse this failover, if there is one.
 pub(crate) fn refusal(parts: &Parts, plan: &FailoverPlan, now_ms: u64) -> Option<CommandError> {
-    let FailoverPlan { target, forces, end_ms } = plan;
+    let FailoverPlan { target, forces, end_ms, .. } = plan;
     let replicas = parts.primary.replicas(now_ms);
     let is_there =
         |target: &Address| replicas.iter().find(|replica| target.is(&replica.address, replica.port));
@@ -102,8 +136,10 @@ pub(crate) fn step<L>(following: &Following, around: &mut dyn FollowerAround<L>)
     let failover = &following.failover;
     match failover.state() {
         FailoverState::Nothing | FailoverState::Asking | FailoverState::Joining => {}
+        FailoverState::Announcing => leaving::step(failover, around),
         FailoverState::Waiting => {
-            let now_ms = around.now_ms();
+            let (now_ms, primary) = (around.now_ms(), around.parts().primary);
+            failover.forget_lost_target(|target| primary.has_receiver(Some(target)));
             let is_over = failover
                 .under_way()
                 .as_ref()
@@ -117,7 +153,8 @@ pub(crate) fn step<L>(following: &Following, around: &mut dyn FollowerAround<L>)
         FailoverState::Refused => {
             if around.enter_all() && failover.state() == FailoverState::Refused {
                 let parts = around.parts();
-                abort(&parts, || around.random_id(), "Failover target rejected psync request");
+                let id = around.random_id();
+                abort(&parts, around.tx(), || id, "Failover target rejected psync request");
                 around.finish();
             }
             around.leave();
@@ -161,7 +198,8 @@ fn decide<L>(failover: &Failover, is_over: bool, around: &mut dyn FollowerAround
     }
     if is_over {
         drop(under_way);
-        return abort(&parts, || around.random_id(), "Replica never caught up before timeout");
+        let id = around.random_id();
+        return abort(&parts, around.tx(), || id, "Replica never caught up before timeout");
     }
     // This makes an answer with the offset before the question cover all earlier slices.
     parts.log.cut_for_replicas();

@@ -1,12 +1,10 @@
 //! The settings of the link to the primary.
 
-use config::{
-    MASTERAUTH, MASTERUSER, PORT, REPL_TIMEOUT, REPLICA_ANNOUNCE_IP, REPLICA_ANNOUNCE_PORT, Settings,
-    TLS_PORT, TLS_REPLICATION,
-};
+use config::{MASTERAUTH, MASTERUSER, REPL_TIMEOUT, REPLICA_ANNOUNCE_IP, REPLICA_ANNOUNCE_PORT, Settings};
 use resp::Limits;
 
 use crate::link::Credentials;
+use crate::notices::listening_port;
 
 /// See the head of this file.
 #[derive(Clone, Debug)]
@@ -30,11 +28,10 @@ impl LinkSettings {
     pub fn of(settings: &Settings) -> LinkSettings {
         let text = |id| Some(settings.text(id).to_string()).filter(|text| !text.is_empty());
         let announced = settings.number(REPLICA_ANNOUNCE_PORT);
-        let own = if settings.is_on(TLS_REPLICATION) && settings.is_on(TLS_PORT) { TLS_PORT } else { PORT };
-        let port = if announced > 0 { announced } else { settings.number(own) };
+        let port = if announced > 0 { announced as u16 } else { listening_port(settings) };
         LinkSettings {
             credentials: text(MASTERAUTH).map(|password| Credentials { user: text(MASTERUSER), password }),
-            port: port as u16,
+            port,
             address: text(REPLICA_ANNOUNCE_IP),
             timeout_ms: settings.number(REPL_TIMEOUT) as u64 * 1000,
             unloaded_bytes_max: crate::Limits::of(settings).bytes_max,

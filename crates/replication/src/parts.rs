@@ -11,6 +11,7 @@ use crate::acks::Acks;
 use crate::following::Following;
 use crate::history::History;
 use crate::log::ServerLog;
+use crate::notices::Notice;
 use crate::primary::Primary;
 use crate::quorum::Quorum;
 use crate::waiting::{Awaited, Reached};
@@ -35,6 +36,8 @@ pub enum RoleNews {
     Changed(RoleChange, u64),
     /// A replica has acknowledged something, and a failover waits for that: the thread of the link looks.
     Acknowledged,
+    /// Clients that asked for notices are told something, or something is done for them.
+    Notice(Notice),
 }
 
 /// Tells the server's threads what they have to do for their clients.
@@ -90,6 +93,13 @@ impl Parts {
         }
         if self.quorum.is_lacking() {
             self.judge_quorum(now_ms);
+        }
+        if self.following.notices.receives(now_ms) && !self.following.is_replica() {
+            // Their commands may have waited for enough replicas.
+            if !self.quorum.is_lacking() && !self.log.synced.is_in_doubt() {
+                self.following.notices.receive(now_ms, 0);
+                self.threads.announce(RoleNews::Notice(Notice::Received));
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use effectlog::RedisVersion;
 use engine::keyword_is;
 
 use crate::feed::Feed;
-use crate::link::{ANSWERS_BEHIND, READS_ALL};
+use crate::link::{ANSWERS_BEHIND, READS_ALL, RECEIVES};
 use crate::primary::CopyContent;
 
 /// See the head of this file. For nearly all clients there is nothing to store.
@@ -39,6 +39,8 @@ pub(crate) struct Capabilities {
     pub(crate) answers_behind: bool,
     /// It understands everything that a stream and a snapshot may contain.
     reads_all: bool,
+    /// It receives clients before it takes over.
+    pub(crate) receives: bool,
 }
 
 impl Capabilities {
@@ -48,6 +50,7 @@ impl Capabilities {
         self.follows_renaming |= keyword_is(name, "PSYNC2");
         self.answers_behind |= keyword_is(name, ANSWERS_BEHIND);
         self.reads_all |= keyword_is(name, READS_ALL);
+        self.receives |= keyword_is(name, RECEIVES);
     }
 
     /// The release of Redis for which the stream and the snapshot are written; `None`: it understands everything.

@@ -281,6 +281,21 @@ impl Primary {
         Some(Address { host: replica.address.clone(), port: replica.port })
     }
 
+    /// Whether a replica receives clients before it takes over: the one at `target`, or else any.
+    pub(crate) fn has_receiver(&self, target: Option<&Address>) -> bool {
+        locked(&self.replicas).iter().any(|replica| replica.may_receive(target))
+    }
+
+    /// A replica that [receives clients](Self::has_receiver) and has applied the stream up to `end`, where it was asked to.
+    pub(crate) fn receiver(&self, target: Option<&Address>, end: StreamPosition) -> Option<Address> {
+        let replicas = locked(&self.replicas);
+        let replica = replicas.iter().find(|replica| {
+            let has_answered = replica.ack_count() > replica.asked_count.load(Ordering::Relaxed);
+            replica.may_receive(target) && has_answered && replica.acked() >= end
+        })?;
+        Some(Address { host: replica.address.clone(), port: replica.port })
+    }
+
     /// The number of replicas that get the stream, have loaded their snapshot, and have acknowledged something in the
     /// last `lag` seconds. If `is_durable`, only those count that report what is on their disks.
     pub(crate) fn close_count(&self, now_ms: u64, lag: u64, is_durable: bool) -> usize {
@@ -377,6 +392,15 @@ impl Replica {
         let position = start.as_ref()?.cut.end().filter(|position| backlog.has_reached(*position))?;
         self.from.store(self.tail_from().unwrap_or(position), Ordering::Relaxed);
         Some((position, start.take()?))
+    }
+
+    /// Whether it may be the target of a handover and receives clients before.
+    fn may_receive(&self, target: Option<&Address>) -> bool {
+        let is_meant = match target {
+            Some(target) => target.is(&self.address, self.port),
+            None => self.divergence.load(Ordering::Relaxed) == 0,
+        };
+        is_meant && self.capabilities.receives && self.stage() == ReplicaStage::Online
     }
 
     pub(crate) fn stage(&self) -> ReplicaStage {

@@ -11,7 +11,7 @@ use heap::{Exempt, Exemption};
 use ops::migrate::Returned;
 use proactor::{ConnId, Socket};
 use pubsub::Keys;
-use replication::{Help, RoleChange, Unread};
+use replication::{Help, Notice, RoleChange, Unread};
 use shard::{Delegated, Subscriber};
 
 use crate::snapshot::Loaded;
@@ -97,6 +97,8 @@ pub(crate) enum LinkNews {
     EndLoss,
     /// Commands that write must wait, or no longer, because this server hands over.
     HoldWrites(bool),
+    /// Clients are told something about a handover, or something is done for them.
+    Notice(Notice),
     /// The thread of the link needs help to keep up with the stream.
     Help(Help),
 }

@@ -30,6 +30,7 @@ use process::log;
 use process::shutdown::{How, ShutdownOutcome};
 use process::supervisor::{self, Ticker};
 use process::system::{self, Signal};
+use replication::{Announce, RoleNews};
 use shard::{Hold, ShardId};
 
 use crate::message::Message;
@@ -51,6 +52,7 @@ impl Shared {
             return;
         }
         tracing::info!("* User requested shutdown...");
+        self.announce(RoleNews::Notice(self.following.notices.of_end(true, &self.settings)));
         let work = move || Ending::new(self).run();
         if let Err(error) = std::thread::Builder::new().name("shutdown".to_owned()).spawn(work) {
             tracing::warn!("cannot start a thread: {error}");
@@ -63,6 +65,7 @@ impl Shared {
         if !self.following.failover.is_on() {
             self.role_parts().hold_writes(false);
         }
+        self.announce(RoleNews::Notice(self.following.notices.of_end(false, &self.settings)));
         tracing::warn!("Errors trying to shut down the server. Check the logs for more information.");
         let (askers, next) = self.shutdown.cancel();
         for asker in askers {

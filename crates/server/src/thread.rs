@@ -270,6 +270,7 @@ impl Thread {
             self.host.background.defrag.next_ms(),
             self.host.background.hashes.next_ms(),
             self.host.roles.follower.says_ms(),
+            self.host.shared.following.failover.wakes_ms().filter(|_| self.host.net.id == 0),
         ];
         let due_ms = due_ms.into_iter().fold(None, sooner);
         let until_due = due_ms

@@ -81,6 +81,8 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("xread", "history", "MAXCOUNT and MAXSIZE, from 8.10"),
     ("xreadgroup", "arguments", "MAXCOUNT and MAXSIZE, from 8.10"),
     ("xreadgroup", "history", "MAXCOUNT and MAXSIZE, from 8.10"),
+    ("client|capa", "", "from Valkey 8.0"),
+    ("client|maint_notifications", "", "from 8.4"),
     ("zmove", "", "from 8.12"),
     ("bzmove", "", "from 8.12"),
     ("zmovemember", "", "from 8.12"),

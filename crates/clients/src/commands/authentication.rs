@@ -119,6 +119,11 @@ fn hello(ctx: &mut Ctx) -> CommandResult {
     }
     let (client, server) = (&mut host.session.client, host.server);
     client.proto = proto.unwrap_or(client.proto);
+    if client.proto == Proto::Resp2 {
+        // RESP2 has no messages apart from replies.
+        host.session.recipient = None;
+    }
+    let client = &host.session.client;
     let (id, proto) = (client.id, client.proto);
     ctx.reply.set_proto(proto);
     ctx.reply.map(7);

@@ -8,4 +8,5 @@ use crate::Entry;
 pub use client::{line, stop_tracking};
 
 /// The commands of this crate.
-pub const ENTRIES: &[Entry] = &[authentication::AUTH, client::CLIENT, authentication::HELLO];
+pub const ENTRIES: &[Entry] =
+    &[authentication::AUTH, client::CLIENT, authentication::HELLO, client::READONLY, client::READWRITE];

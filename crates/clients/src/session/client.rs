@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use acl::{Access, Context, Seat};
+use config::Settings;
 use effectlog::Lsn;
-use engine::{Client, Command, CommandId, Route, Table};
+use engine::{Client, Command, CommandError, CommandId, Route, Rule, Table};
 use jobs::queues::Progress;
 use ops::migrate::Migration;
 use proactor::{CloseMode, Usage};
 use pubsub::{Caching, ClientTracking, Subscriptions, UnreadNews};
-use replication::Peer;
+use replication::{Peer, Recipient};
+use resp::{Output, Proto, Reply};
 use shard::{Subscriber, WatchFlag};
 use tls::Handshake;
 
@@ -73,6 +75,12 @@ pub struct Session {
     pub subscriptions: Subscriptions,
     /// The options of its `CLIENT TRACKING`.
     pub tracking: Option<Box<ClientTracking>>,
+    /// What it was told about handovers, if it asked for that (`CLIENT MAINT_NOTIFICATIONS`).
+    pub recipient: Option<Box<Recipient>>,
+    /// Whether a replica may redirect it (`CLIENT CAPA`).
+    pub follows_redirects: bool,
+    /// Whether it reads from this replica although it could be redirected (`READONLY`).
+    pub reads_here: bool,
     /// The progress of its `MIGRATE`: what was sent so far.
     pub migration: Option<Box<Migration>>,
     /// The progress of its command on a queue.
@@ -159,6 +167,9 @@ impl Session {
             watching: Watching::default(),
             subscriptions: Subscriptions::default(),
             tracking: None,
+            recipient: None,
+            follows_redirects: false,
+            reads_here: false,
             unread_news: None,
             migration: None,
             progress: None,
@@ -267,8 +278,34 @@ impl Session {
         self.multi.is_some()
             || self.replica.is_some()
             || self.reply_mode != ReplyMode::On
+            || self.follows_redirects
+            || self.is_arriving()
             || self.is_subscriber()
             || self.tracking.as_ref().is_some_and(|tracking| tracking.caching != Caching::Unsaid)
+    }
+
+    /// Whether it came while this server was about to take over.
+    #[inline]
+    pub fn is_arriving(&self) -> bool {
+        self.recipient.as_ref().is_some_and(|recipient| recipient.is_arriving)
+    }
+
+    /// Whether it was told to go to another server. Tells it now if it came later.
+    pub fn is_told_to_go(&mut self, settings: &Settings, now_ms: u64, out: &mut Output) -> bool {
+        let Some(recipient) = &mut self.recipient else { return false };
+        let reply = &mut Reply::new(out, self.client.proto);
+        recipient.is_told || recipient.tell_moving((&self.local, settings, now_ms), reply)
+    }
+
+    /// The error if it listens to channels in RESP2, where this command is not allowed meanwhile.
+    pub fn refusal_of_subscriber(&self, command: &Command) -> Option<CommandError> {
+        let is_limited = self.client.proto == Proto::Resp2 && self.is_subscriber();
+        (is_limited && !command.entry.is_under(Rule::ForSubscribers)).then(|| {
+            CommandError::new(format!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+                command.full_name
+            ))
+        })
     }
 
     /// Which output limit applies to it.

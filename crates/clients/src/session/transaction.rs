@@ -4,7 +4,7 @@
 //! messages to its client may come in between and must not interrupt the array.
 
 use effectlog::Lsn;
-use engine::{CommandId, OwnedArgs};
+use engine::{Command, CommandError, CommandId, Flag, OwnedArgs};
 use resp::{Output, Reply};
 
 /// Commands between MULTI and EXEC.
@@ -16,6 +16,28 @@ pub struct Multi {
     pub refused: bool,
     /// Memory that they take.
     pub memory_bytes: usize,
+}
+
+/// Limit of the bytes of arguments that MULTI queues.
+const MULTI_BYTES_MAX: usize = 1 << 30;
+
+impl Multi {
+    /// Adds a command.
+    ///
+    /// # Errors
+    /// It is not allowed in a transaction, or its arguments take too much memory.
+    pub fn queue(&mut self, command: &Command, args: &[&[u8]]) -> Result<(), CommandError> {
+        if command.has(Flag::NoMulti) {
+            return Err(CommandError::fixed("ERR Command not allowed inside a transaction"));
+        }
+        let args = OwnedArgs::new(args);
+        self.memory_bytes += args.memory_bytes();
+        if self.memory_bytes > MULTI_BYTES_MAX {
+            return Err(CommandError::fixed("ERR transaction exceeds the memory limit of queued commands"));
+        }
+        self.queued.push((command.id, args));
+        Ok(())
+    }
 }
 
 /// An EXEC that has run some of its commands.

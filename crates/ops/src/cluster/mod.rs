@@ -1,4 +1,4 @@
-//! CLUSTER, READONLY, READWRITE and ASKING: with `cluster-mode emulated`, the answers of a cluster of one node that
+//! CLUSTER and ASKING: with `cluster-mode emulated`, the answers of a cluster of one node that
 //! has all slots, for clients that speak only to clusters.
 //!
 //! Nothing but these answers changes: commands may name keys of several slots, and there are numbered databases. Keys
@@ -28,36 +28,23 @@ pub type Entry = engine::Entry<Function>;
 type Run = engine::Run<Function>;
 
 /// The commands of this folder.
-pub const ENTRIES: &[Entry] = &[ASKING, CLUSTER, READONLY, READWRITE];
+pub const ENTRIES: &[Entry] = &[ASKING, CLUSTER];
 
 /// How many slots there are in every cluster.
 const SLOTS: u16 = 16_384;
 const CHANGING: &[&str] = &["nondeterministic_output"];
 
-const READONLY: Entry = Entry {
-    name: "readonly",
-    summary: "Enables read-only queries for a connection to a Redis Cluster replica node.",
+const ASKING: Entry = Entry {
+    name: "asking",
+    summary: "Signals that a cluster client is following an -ASK redirect.",
     since: "3.0.0",
     group: Group::Cluster,
     arity: 1,
-    flags: &[Loading, Stale, Fast],
+    flags: &[Fast],
     acl: &[engine::Acl::Connection],
     reply: Shape::OK,
     run: Run::Function(agree),
     ..Entry::DEFAULT
-};
-
-const READWRITE: Entry = Entry {
-    name: "readwrite",
-    summary: "Enables read-write queries for a connection to a Redis Cluster replica node.",
-    ..READONLY
-};
-
-const ASKING: Entry = Entry {
-    name: "asking",
-    summary: "Signals that a cluster client is following an -ASK redirect.",
-    flags: &[Fast],
-    ..READONLY
 };
 
 /// Answers OK: the single node serves all slots to all clients.

@@ -14,6 +14,9 @@ pub(crate) const ANSWERS_BEHIND: &str = "darter-getack";
 /// Darter.
 pub(crate) const READS_ALL: &str = "darter-1";
 
+/// A capability unknown to Redis: the replica receives clients before it takes over.
+pub(crate) const RECEIVES: &str = "darter-receive";
+
 /// How a replica authenticates.
 #[derive(Clone)]
 pub struct Credentials {
@@ -105,7 +108,9 @@ impl Link {
         if let Some(address) = self.options.address.clone() {
             self.send(&["REPLCONF", "ip-address", &address]);
         }
-        self.send(&["REPLCONF", "capa", "eof", "capa", "psync2", "capa", ANSWERS_BEHIND, "capa", READS_ALL]);
+        let own = [ANSWERS_BEHIND, READS_ALL, RECEIVES];
+        let capabilities = ["eof", "psync2"].into_iter().chain(own).flat_map(|name| ["capa", name]);
+        self.send(&[&["REPLCONF"], &capabilities.collect::<Vec<_>>()[..]].concat());
         if let Some(mark) = self.options.mark {
             self.send(&[&b"REPLCONF"[..], b"mark", &mark]);
         }

@@ -47,7 +47,7 @@ pub use self::error::LinkError;
 use self::error::shown;
 pub use self::handshake::Credentials;
 use self::handshake::HandshakeStep;
-pub(crate) use self::handshake::{ANSWERS_BEHIND, READS_ALL};
+pub(crate) use self::handshake::{ANSWERS_BEHIND, READS_ALL, RECEIVES};
 use self::input::{Input, LineTooLong};
 
 /// The interval of acknowledgements. During loading, the primary is told at this interval that the replica lives.
@@ -256,6 +256,8 @@ pub struct Link {
     awaits_stream: bool,
     /// The time at which the primary asked for the offset, in the lent bytes.
     asked_ms: Option<u64>,
+    /// For how long the primary asks to receive clients, in the lent bytes or in what was applied last.
+    asked_to_receive: Option<u64>,
     /// The end of the mark in the stream, once it has come.
     mark_end: Option<StreamPosition>,
     /// Whether everything before the mark was applied, or no mark is expected.
@@ -285,6 +287,7 @@ impl Link {
             durable_wanted: StreamPosition::START,
             awaits_stream: false,
             asked_ms: None,
+            asked_to_receive: None,
         }
     }
 
@@ -500,6 +503,11 @@ impl Link {
         }
     }
 
+    /// For how long the primary asks to receive clients, if it has asked in what was applied. Ask once.
+    pub fn take_asked_to_receive(&mut self) -> Option<u64> {
+        self.asked_to_receive.take()
+    }
+
     fn deal_with_event(&mut self) {
         if self.stage != LinkStage::Stream {
             self.input.consume_lent();
@@ -548,6 +556,8 @@ impl Link {
             };
         if is_question_for_offset(words.iter().map(|word| &input[word.clone()])) {
             self.asked_ms = Some(now_ms);
+            let receive = asked_to_receive(&input[words[2].clone()]);
+            self.asked_to_receive = receive.or(self.asked_to_receive);
             let is_mark = |mark: [u8; MARK_BYTES]| input[words[2].clone()] == mark;
             if self.options.mark.is_some_and(is_mark) {
                 self.mark_end = Some(begin.plus(length));
@@ -591,6 +601,17 @@ impl Link {
 fn is_question_for_offset<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) -> bool {
     let expected: [&[u8]; 2] = [b"REPLCONF", b"GETACK"];
     words.len() == 3 && words.zip(expected).all(|(word, expected)| word.eq_ignore_ascii_case(expected))
+}
+
+/// The word of the question that asks replicas to receive clients for so long; 0: no longer. Servers that do not know it
+/// read a question for the offset.
+pub(crate) fn receive(for_ms: u64) -> String {
+    format!("receive-{for_ms}")
+}
+
+/// The milliseconds in that word.
+fn asked_to_receive(word: &[u8]) -> Option<u64> {
+    resp::parse_integer(word.strip_prefix(b"receive-")?).and_then(|for_ms| u64::try_from(for_ms).ok())
 }
 
 /// How the snapshot arrives that this line announces.

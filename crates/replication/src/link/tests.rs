@@ -173,8 +173,7 @@ fn check_error(options: &LinkOptions, bytes: &[&[u8]], expected: &str) {
 }
 
 const ANSWERS: &[u8] = b"+PONG\r\n+OK\r\n+OK\r\n";
-const QUESTIONS: &str =
-    "PING|REPLCONF listening-port 7812|REPLCONF capa eof capa psync2 capa darter-getack capa darter-1|";
+const QUESTIONS: &str = "PING|REPLCONF listening-port 7812|REPLCONF capa eof capa psync2 capa darter-getack capa darter-1 capa darter-receive|";
 
 fn full_resync(offset: u64) -> Vec<u8> {
     format!("+FULLRESYNC {ID} {offset}\r\n").into_bytes()
@@ -263,7 +262,7 @@ fn everything_a_replica_may_have_to_say() {
     let user = Some("replica".to_owned());
     let credentials = Some(Credentials { user, password: "secret".to_owned() });
     let all = LinkOptions { credentials, address: Some("10.0.0.7".to_owned()), ..options() };
-    let introduced = "REPLCONF listening-port 7812|REPLCONF ip-address 10.0.0.7|REPLCONF capa eof capa psync2 capa darter-getack capa darter-1|";
+    let introduced = "REPLCONF listening-port 7812|REPLCONF ip-address 10.0.0.7|REPLCONF capa eof capa psync2 capa darter-getack capa darter-1 capa darter-receive|";
     let answers = b"-NOAUTH Authentication required.\r\n+OK\r\n+OK\r\n+OK\r\n+OK\r\n";
     check(&all, &[answers], &[], &format!("PING|AUTH replica secret|{introduced}PSYNC ? -1|"));
     let no_user = Some(Credentials { user: None, password: "secret".to_owned() });

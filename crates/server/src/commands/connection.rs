@@ -120,6 +120,8 @@ fn reset(ctx: &mut Ctx) -> CommandResult {
     session.client.db = 0;
     session.client.proto = Proto::Resp2;
     session.client.no_touch = false;
+    session.recipient = None;
+    (session.follows_redirects, session.reads_here) = (false, false);
     session.no_evict = false;
     session.reply_mode = ReplyMode::On;
     (session.access, session.seat) = (host.shared.users.access(), None);

@@ -30,6 +30,7 @@ impl ThreadHost {
                 table: &shared.table,
                 registry: &shared.registry,
                 directory: &shared.directory,
+                notices: &shared.following.notices,
                 redis_version: REDIS_VERSION,
             },
             stats: self.reports.accounting.stats(),

@@ -37,6 +37,11 @@ impl Delivery {
         self.written.pop_front()
     }
 
+    /// Notes that something was written to a connection without a request.
+    pub(crate) fn note_written(&mut self, conn: ConnId) {
+        self.written.push_back(conn);
+    }
+
     /// Writes a message to its subscribers on this thread.
     pub(crate) fn deliver(&mut self, published: &Published, net: &mut Network) {
         let Medium::Channel(scope) = published.medium else {

@@ -2,7 +2,8 @@
 //! told otherwise.
 
 use clients::session::{ReplyMode, Session};
-use engine::{Command, CommandError, CommandId, Flag, OwnedArgs, Route, Rule, Shape, Table};
+use clients::{HandoverFate, REDIRECT};
+use engine::{Command, CommandError, CommandId, Route, Rule, Shape, Table};
 use journal::Refusal;
 use proactor::CloseMode;
 use replication::Standing;
@@ -22,10 +23,9 @@ pub(crate) enum Admission {
     Later,
     /// It does not run.
     Refused(CommandError),
+    /// It does not run, and its client, which was told to go to another server, is disconnected without a reply.
+    Gone,
 }
-
-/// Limit of the bytes of arguments that MULTI queues.
-const MULTI_BYTES_MAX: usize = 1 << 30;
 
 /// The error for commands that write, if they are refused because their changes could not be kept.
 pub(crate) fn refuses_writes(shared: &Shared) -> Option<CommandError> {
@@ -52,25 +52,29 @@ pub(crate) fn asks_threads(command: &Command) -> bool {
 }
 
 impl ThreadHost {
-    pub(crate) fn admit(&mut self, command: &Command, args: &[&[u8]]) -> Admission {
+    pub(crate) fn admit(&mut self, command: &Command, args: &[&[u8]], out: &mut Output) -> Admission {
         let (shared, lua, session) = (self.shared, &mut self.scripts.lua, running(&mut self.current));
+        let is_ready = !shared.quorum.is_lacking() && !shared.standing().is_in_doubt;
+        let at = (&shared.following, is_ready, self.net.now_ms);
+        match clients::fate_at_handover(session, lua, shared.judge(), at, (command, args)) {
+            Some(HandoverFate::Waits) => {
+                self.waits.postpone(session, self.net.stats, command, args);
+                return Admission::Later;
+            }
+            Some(HandoverFate::Redirected(error)) => return Admission::Refused(error),
+            None => {}
+        }
         if let Some(error) = refuses_to_write(session, lua, shared, command, args) {
             return Admission::Refused(error);
         }
         let refused = refusal_of_replica(session, lua, shared, command, args);
+        if refused.is_some() && session.is_told_to_go(&shared.settings, self.net.now_ms, out) {
+            return Admission::Gone;
+        }
         if refused == Some(Standing::READ_ONLY) {
             return Admission::Refused(Standing::READ_ONLY);
         }
-        if session.client.proto == Proto::Resp2
-            && session.is_subscriber()
-            && !command.entry.is_under(Rule::ForSubscribers)
-        {
-            return Admission::Refused(CommandError::new(format!(
-                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
-                command.full_name
-            )));
-        }
-        if let Some(error) = refused {
+        if let Some(error) = session.refusal_of_subscriber(command).or(refused) {
             return Admission::Refused(error);
         }
         if shared.snapshots.progress.is_loading()
@@ -97,26 +101,12 @@ impl ThreadHost {
         if let Some(multi) = &mut session.multi
             && !command.entry.is_under(Rule::RunsInMulti)
         {
-            if command.has(Flag::NoMulti) {
-                return Admission::Refused(CommandError::new("ERR Command not allowed inside a transaction"));
-            }
-            let args = OwnedArgs::new(args);
-            multi.memory_bytes += args.memory_bytes();
-            if multi.memory_bytes > MULTI_BYTES_MAX {
-                return Admission::Refused(CommandError::new(
-                    "ERR transaction exceeds the memory limit of queued commands",
-                ));
-            }
-            multi.queued.push((command.id, args));
-            return Admission::Queued;
+            return multi.queue(command, args).map_or_else(Admission::Refused, |()| Admission::Queued);
         }
-        if shared.scripts.is_busy() {
-            let session = running(&mut self.current);
-            let asks_all = session.runs(&shared.table, command, asks_threads);
-            let needs = shared.judge().needs(session, &mut self.scripts.lua, command, args);
-            if asks_all || shared.judge().is_held(&needs) {
-                return Admission::Refused(shared.scripts.busy_error());
-            }
+        let session = running(&mut self.current);
+        if shared.scripts.is_busy() && waits_for_script(shared, session, &mut self.scripts.lua, command, args)
+        {
+            return Admission::Refused(shared.scripts.busy_error());
         }
         Admission::Run
     }
@@ -132,7 +122,8 @@ impl ThreadHost {
             // This is done even if there is no transaction.
             session.multi = None;
             session.end_watches(&mut self.background.stale_watches);
-            let error = CommandError::aborting(error);
+            let is_redirect = error.text().starts_with(REDIRECT.as_bytes());
+            let error = if is_redirect { error.clone() } else { CommandError::aborting(error) };
             self.reports.accounting.count_rejection(id, &error);
             return write_error(table, id, proto, error.text(), out);
         }
@@ -162,6 +153,18 @@ impl ThreadHost {
         let command = self.shared.table.named(args).ok();
         self.turn_away(command, error, out);
     }
+}
+
+/// Whether a command needs something that a slow script holds.
+fn waits_for_script(
+    shared: &Shared,
+    session: &Session,
+    lua: &mut States,
+    command: &Command,
+    args: &[&[u8]],
+) -> bool {
+    let asks_all = session.runs(&shared.table, command, asks_threads);
+    asks_all || shared.judge().is_held(&shared.judge().needs(session, lua, command, args))
 }
 
 /// Writes an error in the protocol of its command.

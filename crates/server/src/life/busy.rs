@@ -159,7 +159,7 @@ impl ThreadHost {
         }
         let (session, lua) = (running(&mut self.current), &mut self.scripts.lua);
         let can_run = self.shared.judge().needs(session, lua, command, args) == Needs::Nothing;
-        match self.admit(command, args) {
+        match self.admit(command, args, out) {
             Admission::Run if can_run => {
                 let client = self.session().client;
                 let started = self.net.driver.clock().ticks();
@@ -175,6 +175,7 @@ impl ThreadHost {
             Admission::Queued => Reply::new(out, self.session().client.proto).simple("QUEUED"),
             Admission::Later => return,
             Admission::Refused(error) => self.refuse(Some(command), &error, out),
+            Admission::Gone => return self.session().state.close(CloseMode::AfterFlush),
         }
         suppress_reply(self.session(), Some(command), mode, mark, out);
     }

@@ -21,6 +21,7 @@ use engine::{
 };
 use journal::Refusal;
 use observe::{Call, EntryType};
+use proactor::CloseMode;
 use replication::Standing;
 use resp::{Output, Reply};
 use scripting::States;
@@ -150,7 +151,7 @@ impl Thread {
     fn special_command(&mut self, command: &'static Command, args: &[&[u8]], out: &mut Output) {
         let (mode, mark) = (self.host.session().reply_mode, out.mark());
         self.host.session().next_after_caching(command);
-        match self.host.admit(command, args) {
+        match self.host.admit(command, args, out) {
             Admission::Run => {
                 // MONITOR shows a script before the commands that it calls.
                 let shown_first = command.has(Flag::SkipMonitor);
@@ -177,6 +178,7 @@ impl Thread {
             }
             Admission::Later => return self.host.session().last_command = Some(command.id),
             Admission::Refused(error) => self.host.refuse(Some(command), &error, out),
+            Admission::Gone => return self.host.session().state.close(CloseMode::AfterFlush),
         }
         suppress_reply(self.host.session(), Some(command), mode, mark, out);
     }

@@ -182,7 +182,11 @@ impl Thread {
                 thread.host.refuse(Some(command), &error, out);
             } else if let Some(error) = refusal_of_replica(session, lua, shared, command, &args) {
                 // This server was not a replica when the command came.
-                thread.host.refuse(Some(command), &error, out);
+                if session.is_told_to_go(&shared.settings, net.now_ms, out) {
+                    session.state.close(CloseMode::AfterFlush);
+                } else {
+                    thread.host.refuse(Some(command), &error, out);
+                }
             } else if session.migration.is_none()
                 && waits.postpones(session, lua, (net.stats, shared.judge()), command, &args)
             {

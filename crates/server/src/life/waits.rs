@@ -38,10 +38,21 @@ impl Waits {
         {
             return false;
         }
+        self.postpone(session, stats, command, args);
+        true
+    }
+
+    /// Keeps a command of a client until commands that were kept are tried again.
+    pub(crate) fn postpone(
+        &mut self,
+        session: &mut Session,
+        stats: &ThreadStats,
+        command: &Command,
+        args: &[&[u8]],
+    ) {
         self.pausing.postpone(session, command, args);
         // As in Redis, a paused client counts as blocked.
         stats.blocked_clients.add(1);
-        true
     }
 }
 

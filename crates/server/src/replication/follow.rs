@@ -20,7 +20,7 @@ use shard::ShardId;
 use crate::error::Error;
 use crate::message::{LinkNews, Message};
 use crate::snapshot::{Loaded, Loader};
-use crate::thread::Thread;
+use crate::thread::{Thread, ThreadHost};
 
 /// The error for waiting clients when the role changes.
 const UNBLOCKED: CommandError = CommandError::fixed(
@@ -76,12 +76,28 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
             thread.host.waits.pausing.hand_over(holds);
             thread.run_all_postponed();
         }
+        LinkNews::Notice(notice) => {
+            let ThreadHost { net, outputs, shared, .. } = &mut thread.host;
+            let at = (&shared.following, &shared.settings, net.now_ms);
+            let notified = clients::notify(notice, &mut net.connections, &mut net.driver, at);
+            notified.told.into_iter().for_each(|conn| outputs.delivery.note_written(conn));
+            for conn in notified.waiting {
+                thread.time_out(conn, None);
+            }
+            if notified.tries_again {
+                thread.run_all_postponed();
+            }
+        }
         LinkNews::EndLoss => thread.host.net.driver.lose_nothing(),
         LinkNews::Role(RoleChange::Promoted, role) => {
             // Held output waits for replicas that connect now.
             thread.host.net.driver.lose_nothing();
             for conn in thread.host.roles.outdated(&mut thread.host.net.connections, role) {
                 thread.close(conn, CloseMode::Now);
+            }
+            if thread.host.shared.following.notices.receives(thread.host.net.now_ms) {
+                // The commands of clients that came early.
+                thread.run_all_postponed();
             }
         }
         LinkNews::Role(change, role) => {
@@ -95,7 +111,8 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
     }
 }
 
-/// Ends the waits of all clients, and their connections.
+/// Ends the waits of all clients, and their connections. Clients that asked for notices get the reply of a timeout, and
+/// go elsewhere by themselves.
 fn unblock_all(thread: &mut Thread) {
     let waiting = thread
         .host
@@ -104,9 +121,12 @@ fn unblock_all(thread: &mut Thread) {
         .iter_mut()
         .filter(|(_, session)| session.state.wait().is_some() || session.state.sync_wait().is_some());
     for conn in waiting.map(|(conn, _)| conn).collect::<Vec<_>>() {
-        if let Some(session) = thread.host.net.connections.session(conn) {
-            session.close_after_reply = true;
+        let Some(session) = thread.host.net.connections.session(conn) else { continue };
+        if session.recipient.is_some() {
+            thread.time_out(conn, None);
+            continue;
         }
+        session.close_after_reply = true;
         if !thread.time_out(conn, Some(&UNBLOCKED))
             && let Some(session) = thread.host.net.connections.session(conn)
         {

@@ -27,6 +27,9 @@ use crate::thread::Thread;
 /// ten times a second.
 pub(crate) fn begin_sync_if_due(thread: &mut Thread) {
     let shared = thread.host.shared;
+    if let Some(notice) = shared.following.notices.stop_receiving_if_due(thread.host.net.now_ms) {
+        shared.announce(RoleNews::Notice(notice));
+    }
     if shared.following.is_replica() && !shared.following.is_synced() {
         // There is no stream that could go on.
         return;
@@ -87,6 +90,9 @@ impl Announce for Shared {
             }
             RoleNews::Changed(change, version) => {
                 self.broadcast(|| Message::Link(Box::new(LinkNews::Role(change, version))));
+            }
+            RoleNews::Notice(notice) => {
+                self.broadcast(|| Message::Link(Box::new(LinkNews::Notice(notice))));
             }
             RoleNews::Acknowledged => self.threads[0].send(Message::Wake),
         }

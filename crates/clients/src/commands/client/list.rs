@@ -148,6 +148,10 @@ pub fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64,
         text(&session.lib_name),
         text(&session.lib_version),
     );
+    if session.follows_redirects {
+        line.truncate(line.trim_end().len());
+        line.push_str(" capa=r\n");
+    }
     line
 }
 

@@ -1,11 +1,13 @@
 //! CLIENT: the subcommands about a connection itself. The subcommands about other connections, which live on all
 //! threads, have files of their own beside this one.
 
+mod handover;
 mod kill;
 mod list;
 mod tracking;
 mod wait;
 
+pub(super) use handover::{READONLY, READWRITE};
 pub use list::line;
 pub use tracking::stop_tracking;
 
@@ -24,6 +26,7 @@ pub(super) const CLIENT: Entry = Entry {
     arity: -2,
     subcommands: &[
         tracking::CLIENT_CACHING,
+        handover::CLIENT_CAPA,
         CLIENT_GETNAME,
         tracking::CLIENT_GETREDIR,
         CLIENT_HELP,
@@ -31,6 +34,7 @@ pub(super) const CLIENT: Entry = Entry {
         list::CLIENT_INFO,
         kill::CLIENT_KILL,
         list::CLIENT_LIST,
+        handover::CLIENT_MAINT_NOTIFICATIONS,
         CLIENT_NO_EVICT,
         CLIENT_NO_TOUCH,
         wait::CLIENT_PAUSE,
@@ -235,6 +239,10 @@ fn client_help(ctx: &mut Ctx) -> CommandResult {
     ctx.help(&[
         "CACHING (YES|NO)",
         "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
+        "CAPA <option> [options...]",
+        "    The client claims its some capability options. Options are:",
+        "    * REDIRECT",
+        "      The client can handle redirection during primary and replica failover in standalone mode.",
         "GETREDIR",
         "    Return the client ID we are redirecting to when tracking is enabled.",
         "GETNAME",
@@ -261,6 +269,10 @@ fn client_help(ctx: &mut Ctx) -> CommandResult {
         "    Return information about client connections. Options:",
         "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
         "      Return clients of specified type.",
+        "MAINT_NOTIFICATIONS (ON|OFF) [MOVING-ENDPOINT-TYPE <type>]",
+        "    Tell the current connection in RESP3 when another server takes over. Types are:",
+        "    * INTERNAL-IP|INTERNAL-FQDN|EXTERNAL-IP|EXTERNAL-FQDN: where it is",
+        "    * NONE: nothing, the client connects again to the endpoint that it knows",
         "UNPAUSE",
         "    Stop the current client pause, resuming traffic.",
         "PAUSE <timeout> [WRITE|ALL]",

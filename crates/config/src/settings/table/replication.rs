@@ -61,6 +61,19 @@ settings! {
         doc: "Whether Sentinel tells clients of this replica",
         ..Setting::of(group::REPLICATION)
     };
+    MAINT_ENDPOINT = Setting {
+        name: "maint-notifications-endpoint",
+        doc: "Where clients are told to go at a handover, as `host:port`; empty: to the server that takes over; `none`: nowhere, because a name or an address moves",
+        ..Setting::of(group::REPLICATION)
+    };
+    MAINT_SECONDS = Setting {
+        name: "maint-notifications-seconds",
+        kind: SettingKind::Integer { min: 1, max: 3600 },
+        default: "10",
+        unit: "seconds",
+        doc: "For how long clients are told to use the other server, until what they know leads there",
+        ..Setting::of(group::REPLICATION)
+    };
     REPL_BACKLOG_SIZE = Setting {
         name: "repl-backlog-size",
         kind: SettingKind::Memory { min: 1, max: i64::MAX },

@@ -233,12 +233,24 @@ fn is_same_stream(darter: &Value, redis: &Value) -> bool {
     without_times(darter) == without_times(redis)
 }
 
+/// What XINFO shows of streams since Redis 8.6 and 8.8.
+pub(crate) const NEWER_STREAM_FIELDS: [&[u8]; 7] = [
+    b"idmp-duration",
+    b"idmp-maxsize",
+    b"pids-tracked",
+    b"iids-tracked",
+    b"iids-added",
+    b"iids-duplicates",
+    b"nacked-count",
+];
+
 /// A reply about a stream, without times and without what the versions count differently. Maps become arrays sorted by
 /// name, because scripts return them in any order.
 pub(crate) fn without_times(reply: &Value) -> Value {
     const LEFT_OUT: [&[u8]; 7] =
         [b"idle", b"inactive", b"seen-time", b"active-time", b"radix-tree-nodes", b"lag", b"entries-read"];
-    let is_left_out = |name: &Value| matches!(name, Value::Bulk(name) if LEFT_OUT.contains(&&name[..]));
+    let is_known = |name: &[u8]| LEFT_OUT.contains(&name) || NEWER_STREAM_FIELDS.contains(&name);
+    let is_left_out = |name: &Value| matches!(name, Value::Bulk(name) if is_known(name));
     match reply {
         Value::Map(pairs) => {
             let flat = pairs.iter().flat_map(|(name, value)| [name.clone(), value.clone()]);

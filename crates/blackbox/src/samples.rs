@@ -5,6 +5,7 @@ use ds::random::Random;
 use resp::Value;
 
 use crate::client::Client;
+use crate::differences::NEWER_STREAM_FIELDS;
 use crate::generate::Request;
 use crate::values;
 
@@ -52,6 +53,7 @@ pub fn stream_state(client: &mut Client, key: &[u8]) -> String {
             // A node whose first entry is gone may be loaded as two.
             [&b"radix-tree-keys"[..], b"radix-tree-nodes", b"active-time"]
                 .into_iter()
+                .chain(NEWER_STREAM_FIELDS)
                 .for_each(|field| drop_field(&mut state, field));
             state.to_string()
         }

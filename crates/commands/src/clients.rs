@@ -1,6 +1,6 @@
 //! Several clients of one store in process, for tests of waiters, effects and events.
 
-use engine::{Class, Client, CommandResult, Ctx, Entry, Local, Outcome, Route, Run, TxMessage};
+use engine::{Class, Client, CommandResult, Ctx, Entry, JobsNews, Local, Outcome, Route, Run, TxMessage};
 use resp::{Output, Proto};
 
 use crate::FAMILIES;
@@ -18,12 +18,21 @@ fn together(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
+/// `wake key` does what a thread does when a time comes at which waiters of the key can be served.
+const WAKE: Entry = Entry { name: "wake", route: Route::Global, run: Run::Function(wake), ..Entry::DEFAULT };
+
+fn wake(ctx: &mut Ctx) -> CommandResult {
+    let (id, _) = ctx.store.locate(ctx.args[1]);
+    ctx.store.tx.wake(id, ctx.store.client.db, ctx.args[1]);
+    Ok(())
+}
+
 /// A store with several clients, which records effects.
 pub(crate) struct Clients(pub(crate) Local);
 
 impl Clients {
     pub(crate) fn new() -> Self {
-        let mut local = Local::new(&[FAMILIES, &[&[TOGETHER]]].concat());
+        let mut local = Local::new(&[FAMILIES, &[&[TOGETHER, WAKE]]].concat());
         local.record_effects();
         Clients(local)
     }
@@ -88,6 +97,18 @@ impl Clients {
             other => panic!("{other:?}"),
         };
         std::mem::take(&mut self.0.outbox).into_iter().filter_map(served).collect()
+    }
+
+    /// The times at which the thread was told to wake waiters, the last one first.
+    pub(crate) fn told(&mut self) -> Vec<i64> {
+        let is_told = |message: &mut TxMessage| matches!(message, TxMessage::Jobs(JobsNews::Wait(_)));
+        let told = self.0.outbox.extract_if(.., is_told).map(|message| match message {
+            TxMessage::Jobs(JobsNews::Wait(due)) => due.time_ms,
+            other => unreachable!("{other:?}"),
+        });
+        let mut told: Vec<i64> = told.collect();
+        told.reverse();
+        told
     }
 
     #[track_caller]

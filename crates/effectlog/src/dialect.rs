@@ -8,6 +8,8 @@
 //! | `DARTER.MARK` | newlines | flags and cas numbers of memcached's items |
 //! | `HPEXPIREAT`, `HPERSIST` | newlines | when fields expire; that they have expired comes as `HDEL` |
 //! | `HSETEX` | `HSET`, newlines | nothing more |
+//! | `XNACK` | `XCLAIM` for a consumer without a name, newlines | that no consumer has these entries |
+//! | `XCFGSET`, `XIDMPRECORD` | newlines | which messages of producers are known |
 
 use crate::record::{Effect, write_number};
 
@@ -21,6 +23,10 @@ pub enum RedisVersion {
     V7_4,
     /// Fields of hashes can be written without changing their expiry.
     V8_0,
+    /// Streams know the last messages of their producers.
+    V8_6,
+    /// Pending entries of streams can be released, and messages of producers recorded.
+    V8_8,
 }
 
 /// See the head of this file.
@@ -54,6 +60,8 @@ impl Dialect {
                 self.version = self.version.max(RedisVersion::V7_4)
             }
             Some(b'H') if is(b"HSETEX") => self.version = self.version.max(RedisVersion::V8_0),
+            Some(b'X') if is(b"XCFGSET") => self.version = self.version.max(RedisVersion::V8_6),
+            Some(b'X') if is(b"XNACK") || is(b"XIDMPRECORD") => self.version = RedisVersion::V8_8,
             _ => {}
         }
     }
@@ -102,13 +110,14 @@ pub(crate) fn translated(payload: &[u8], version: RedisVersion) -> (Vec<u8>, u64
         let mut dialect = Dialect::default();
         dialect.add(effect);
         let end = out.len() + effect.command.len();
-        if dialect.version == RedisVersion::V8_0 && dialect.version > version {
-            write_hset(effect, &mut out);
-        } else if !dialect.has_own && dialect.version <= version {
+        if !dialect.has_own && dialect.version <= version {
             out.extend_from_slice(effect.command);
-        } else {
+        } else if effect.name().eq_ignore_ascii_case(b"HSETEX") {
+            write_hset(effect, &mut out);
+        } else if !(effect.name().eq_ignore_ascii_case(b"XNACK") && write_claim(effect, &mut out)) {
             left_out += 1;
         }
+        assert!(out.len() <= end, "what replaces a command is no longer");
         out.resize(end, b'\n');
     }
     (out, left_out)
@@ -122,8 +131,28 @@ fn write_hset(effect: Effect<'_>, out: &mut Vec<u8>) {
     if pairs.is_empty() {
         return;
     }
-    write_number(out, b'*', 2 + pairs.len());
-    for arg in [&b"HSET"[..], args[1]].iter().chain(pairs) {
+    write_command(out, &[&[&b"HSET"[..], args[1]], pairs].concat());
+}
+
+/// Writes `XNACK key group mode IDS count id … RETRYCOUNT n FORCE FORCE` as a claim for a consumer without a name:
+/// `XCLAIM key group "" 0 id … TIME 0 RETRYCOUNT n FORCE`. False, and nothing, for an XNACK of another form.
+fn write_claim(effect: Effect<'_>, out: &mut Vec<u8>) -> bool {
+    let args = effect.args();
+    let [_, key, group, _, _, _, ids @ .., _, count, force, again] = &args[..] else { return false };
+    let is = |index: usize, word: &[u8]| args[index].eq_ignore_ascii_case(word);
+    let is_plain = is(4, b"IDS") && args[5] == ids.len().to_string().as_bytes();
+    let ends = [*force, *again].iter().all(|word| word.eq_ignore_ascii_case(b"FORCE"));
+    if !is_plain || !ends || !is(args.len() - 4, b"RETRYCOUNT") {
+        return false;
+    }
+    let begin = [&b"XCLAIM"[..], key, group, b"", b"0"];
+    write_command(out, &[&begin, ids, &[b"TIME", b"0", b"RETRYCOUNT", count, b"FORCE"]].concat());
+    true
+}
+
+fn write_command(out: &mut Vec<u8>, args: &[&[u8]]) {
+    write_number(out, b'*', args.len());
+    for arg in args {
         write_number(out, b'$', arg.len());
         out.extend_from_slice(arg);
         out.extend_from_slice(b"\r\n");
@@ -191,5 +220,18 @@ mod tests {
         check(set, [hset, hset, set]);
         check(&[b"HSETEX"], [&[], &[], &[b"HSETEX"]]);
         check(&[b"HDEL", b"h", b"f"], [&[b"HDEL", b"h", b"f"]; 3]);
+        // Released entries; the shortest form.
+        let nack: &[&[u8]] =
+            &[b"XNACK", b"", b"", b"FAIL", b"IDS", b"1", b"1-1", b"RETRYCOUNT", b"7", b"FORCE", b"FORCE"];
+        let claim: &[&[u8]] =
+            &[b"XCLAIM", b"", b"", b"", b"0", b"1-1", b"TIME", b"0", b"RETRYCOUNT", b"7", b"FORCE"];
+        check(nack, [claim; 3]);
+        for other in
+            [&nack[..10], &[nack, &[b"FORCE"]].concat(), &[&nack[..4], &nack[7..9], &nack[4..7]].concat()]
+        {
+            check(other, [&[], &[], &[]]);
+        }
+        check(&[b"XIDMPRECORD", b"s", b"p", b"i", b"1-1"], [&[], &[], &[]]);
+        check(&[b"xcfgset", b"s", b"IDMP-MAXSIZE", b"1"], [&[], &[], &[]]);
     }
 }

@@ -92,6 +92,11 @@ impl Ctx<'_, '_> {
             if matches!(on.when, When::Suffices(_)) {
                 shard.waiters.heed_growth();
             }
+            if matches!(on.when, When::At(_)) {
+                shard.waiters.heed_time(db, key);
+                // Once more, to tell the thread when.
+                self.store.mark_ready(id, key);
+            }
             let shard = id;
             tickets.push(Ticket { shard, number, arg });
         }
@@ -106,6 +111,15 @@ impl Ctx<'_, '_> {
     pub fn note_grown(&mut self, key: &[u8]) {
         let (id, db) = (self.store.entered_shard(key), self.store.client.db);
         if self.store.tx.hold.shard(id).waiters.any_for_growth(db, key) {
+            self.store.mark_ready(id, key);
+        }
+    }
+
+    /// Notes that the times at which waiters of `key` can be served have changed.
+    #[inline]
+    pub fn note_times(&mut self, key: &[u8]) {
+        let (id, db) = (self.store.entered_shard(key), self.store.client.db);
+        if self.store.tx.hold.shard(id).waiters.any_for_time(db, key) {
             self.store.mark_ready(id, key);
         }
     }

@@ -39,7 +39,7 @@ pub fn value_type(value: ValueRef<'_>, style: Style) -> ValueType {
         ValueRef::Hash(hash) if hash.packed().is_some_and(is_short) => ValueType::HashListpack,
         ValueRef::Compressed(hash) if !hash.is_big => ValueType::HashListpack,
         ValueRef::Hash(_) | ValueRef::Compressed(_) => ValueType::Hash,
-        ValueRef::Stream(_) => style.stream_type(),
+        ValueRef::Stream(stream) => style.stream_type_of(stream),
     }
 }
 
@@ -78,7 +78,7 @@ fn write_hash<W: Write>(
 
 /// When the first field expires, if that is written.
 fn first_expiry(hash: HashRef<'_>, style: Style) -> Option<UnixMs> {
-    hash.first_expiry().filter(|_| style.expires_fields)
+    hash.first_expiry().filter(|_| style.keeps_all)
 }
 
 fn write_expiring<W: Write>(hash: HashRef<'_>, encoder: &mut Encoder<W>) -> io::Result<()> {
@@ -135,7 +135,7 @@ impl InParts {
             ValueRef::ZSet(_) => ValueType::ZSet,
             ValueRef::Hash(hash) if first_expiry(hash, style).is_some() => ValueType::HashExpiring,
             ValueRef::Hash(_) | ValueRef::Compressed(_) => ValueType::Hash,
-            ValueRef::Stream(_) => style.stream_type(),
+            ValueRef::Stream(stream) => style.stream_type_of(stream),
         }
     }
 
@@ -276,10 +276,11 @@ impl<'c> Builder<'c> {
             }
             (Value::Stream(stream), Part::Group { name, mut group, counts_reads }) => {
                 if !counts_reads {
-                    group.entries_read = stream.log.entries_until(group.last_id);
+                    group.set_entries_read(stream.log.entries_until(group.last_id));
                 }
                 stream.groups.insert(name.into(), *group).is_none()
             }
+            (Value::Stream(stream), Part::Producers(part)) => part.add_to(&mut stream.producers),
             (value, part) => unreachable!("{part:?} is no part of a {}", value.lend().kind().name()),
         }
     }

@@ -72,8 +72,8 @@ pub use table::{Command, CommandId, Table, subcommand_error};
 pub use take_or_wait::{TakeOrWait, Took};
 pub use task::{
     BlockOn, Blocked, Client, Finds, Forget, Handoff, HandoffPool, IdleWaits, IsServed, JobsDue, JobsNews,
-    Medium, Outcome, Published, Receiver, Restore, SOON_MS, Serve, Suffices, Task, Ticket, TxMessage, Wait,
-    When, Work,
+    Medium, Outcome, Published, Receiver, Restore, SOON_MS, Serve, ServedAt, Suffices, Task, Ticket,
+    TxMessage, Wait, When, Work,
 };
 pub use tx::{Due, Located, Tx};
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use effectlog::{Lsn, Stamp};
-use keyspace::Kind;
+use keyspace::{Kind, UnixMs};
 use resp::{Output, Reply};
 use shard::{Ready, ShardId, Tracker, Waiter};
 
@@ -19,7 +19,7 @@ use crate::store::Store;
 use crate::store::queues::is_paused;
 use crate::store::queues::taking::is_closed;
 use crate::table::Command;
-use crate::task::{Client, Outcome, TxMessage, Wait, When};
+use crate::task::{Client, JobsDue, JobsNews, Outcome, SOON_MS, TxMessage, Wait, When};
 use crate::tx::{Telling, Tx};
 
 /// The most ready keys for which a shard keeps memory.
@@ -245,8 +245,37 @@ impl<'t> Tx<'t> {
         }
     }
 
-    /// Serves the waiters of a key in their order, as long as the key has something for them.
+    /// Has the waiters of `key` served that can be served now, when the transaction is complete.
+    pub fn wake(&mut self, id: ShardId, db: u32, key: &[u8]) {
+        let shard = self.hold.shard_mut(id);
+        let has_waiters = shard.waiters.any(db, key);
+        if has_waiters {
+            shard.ready.push(Ready { db, key: key.into(), was_lost: false, has_more: false });
+        }
+        self.note_ready(has_waiters);
+    }
+
+    /// [Wakes](Self::wake) all waiters in the shard that may be served when a time comes.
+    pub fn wake_timed(&mut self, id: ShardId) {
+        let timed: Vec<(u32, Box<[u8]>)> =
+            self.hold.shard(id).waiters.timed_keys().map(|(db, key)| (db, key.into())).collect();
+        timed.iter().for_each(|(db, key)| self.wake(id, *db, key));
+    }
+
+    /// Serves the waiters of a key in their order, as long as the key has something for them. If a time will serve
+    /// others soon, tells the thread.
     pub fn serve_key(&mut self, id: ShardId, ready: &Ready, host: &mut dyn Host) {
+        let mut next_ms = UnixMs::MAX;
+        self.serve_waiters(id, ready, &mut next_ms, host);
+        if next_ms < self.now.saturating_add(SOON_MS) {
+            let (db, queue) = (ready.db, ready.key[..].into());
+            let due = JobsDue { time_ms: next_ms, shard: id, db, queue };
+            self.outbox.push(TxMessage::Jobs(JobsNews::Wait(due)));
+        }
+    }
+
+    /// [`Self::serve_key`]; `next_ms` becomes the next time that will serve a waiter.
+    fn serve_waiters(&mut self, id: ShardId, ready: &Ready, next_ms: &mut UnixMs, host: &mut dyn Host) {
         let (db, key) = (ready.db, &*ready.key);
         // `is_passed`: one waiter's search beside the value found nothing, so the searches of later waiters
         // will not either.
@@ -276,6 +305,13 @@ impl<'t> Tx<'t> {
                 (When::Finds(_), None) if !ready.was_lost => return,
                 (When::Finds(_), _) => false,
                 (When::Is(good), value) => good(value, &waiter.wait.args.slices(), key),
+                (When::At(_), Some(_)) if is_paused(&store, key) => false,
+                (When::At(at), value) => {
+                    let at_ms = at(value, &waiter.wait.args.slices(), key).unwrap_or(UnixMs::MAX);
+                    let has_come = at_ms <= store.now();
+                    *next_ms = if has_come { *next_ms } else { at_ms.min(*next_ms) };
+                    has_come
+                }
             };
             if !is_served {
                 is_passed |= matches!(waiter.wait.when, When::Finds(_));

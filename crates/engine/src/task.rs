@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use effectlog::Lsn;
 use heap::{Exempt, Exemption};
-use keyspace::{Kind, ValueRef};
+use keyspace::{Kind, UnixMs, ValueRef};
 use resp::{Output, Proto};
 use shard::{Claim, HandOver, Ready, Scope, Shard, ShardId, Subscriber, Waiter, WatchFlag};
 use smallvec::SmallVec;
@@ -182,6 +182,10 @@ pub type Finds = fn(&Store, key: &[u8]) -> bool;
 /// Whether a waiter with these arguments gets enough from the list at the key.
 pub type Suffices = fn(&Store, args: &[&[u8]], key: &[u8]) -> bool;
 
+/// When a waiter can be served, given what [`IsServed`] is given: a time in ms since 1970, which may have passed; `None`
+/// if no time will do before the key changes.
+pub type ServedAt = fn(Option<ValueRef<'_>>, args: &[&[u8]], key: &[u8]) -> Option<UnixMs>;
+
 /// The condition under which a waiter is served.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
@@ -193,6 +197,8 @@ pub enum When {
     Is(IsServed),
     /// This function finds something in the store, at the key or beside it.
     Finds(Finds),
+    /// The time that this function returns has come.
+    At(ServedAt),
 }
 
 /// The request of a blocking command to wait.
@@ -495,6 +501,8 @@ pub enum JobsNews {
     Due(JobsDue),
     /// Jobs of a sorted set have to be moved to their queues soon.
     Promote(JobsDue),
+    /// A client that waits for a key can be served soon.
+    Wait(JobsDue),
     /// A process of a job system says that it lives.
     Beat {
         /// The database.
@@ -520,6 +528,6 @@ pub struct JobsDue {
     pub shard: ShardId,
     /// Its database.
     pub db: u32,
-    /// Its key, or that of the sorted set.
+    /// Its key, or that of the sorted set, or the key that a client waits for.
     pub queue: Box<[u8]>,
 }

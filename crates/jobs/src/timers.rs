@@ -1,4 +1,5 @@
-//! When a thread has to visit a shard because a lease or a delay ends, or a job of Sidekiq's is due.
+//! When a thread has to visit a shard because a lease or a delay ends, a job of Sidekiq's is due, or a time comes that
+//! serves a waiting client.
 //!
 //! Every second, a thread searches its shards for times within the next second. A command that sets an
 //! earlier time tells its own thread ([`engine::JobsNews`]), which visits the
@@ -24,14 +25,17 @@ use crate::promote::{Promotions, first_due_ms};
 use crate::recovery::{Process, Recovery};
 use crate::soon::{AGAIN_MS, Soon, VISITS_MAX};
 
-/// The most queues with due times that a thread remembers.
+/// The most queues with due times that a thread remembers, and the most keys that clients wait for.
 const QUEUES_MAX: usize = 100_000;
+const WAITS_MAX: usize = 100_000;
 
 /// The times that are due soon.
 #[derive(Debug, Default)]
 pub struct JobTimers {
     queues: Soon<QUEUES_MAX>,
     promotions: Promotions,
+    /// Keys whose waiters can be served.
+    waits: Soon<WAITS_MAX>,
     /// How far the system clock was ahead of the monotonic one at the last look.
     ahead_ms: Option<i64>,
 }
@@ -64,6 +68,7 @@ impl JobTimers {
         match news {
             JobsNews::Due(due) => self.queues.add(due),
             JobsNews::Promote(due) => self.add_promotion(due),
+            JobsNews::Wait(due) => self.waits.add(due),
             JobsNews::Beat { db, set, identity, client } => {
                 recovery.beat(Process { db, set, identity }, client, now_ms.cast_unsigned());
             }
@@ -78,18 +83,20 @@ impl JobTimers {
     pub fn append(&mut self, other: JobTimers) {
         self.queues.append(other.queues);
         self.promotions.soon.append(other.promotions.soon);
+        self.waits.append(other.waits);
     }
 
     /// Whether a time is due.
     pub fn is_due(&self, now_ms: UnixMs) -> bool {
-        self.queues.is_due(now_ms) || self.promotions.soon.is_due(now_ms)
+        self.queues.is_due(now_ms) || self.promotions.soon.is_due(now_ms) || self.waits.is_due(now_ms)
     }
 
     /// How long the thread may sleep as far as these times are concerned; `None`: for ever. `now_us` tells the
     /// microseconds since 1970, so that the thread wakes at the start of the millisecond in which a time is
     /// due. It is asked only if there is a time.
     pub fn wait(&self, now_us: impl FnOnce() -> u64) -> Option<Duration> {
-        let next_ms = [self.queues.next_ms(), self.promotions.soon.next_ms()].into_iter().flatten().min()?;
+        let all = [self.queues.next_ms(), self.promotions.soon.next_ms(), self.waits.next_ms()];
+        let next_ms = all.into_iter().flatten().min()?;
         let next_us = next_ms.max(0).cast_unsigned().saturating_mul(1000);
         Some(Duration::from_micros(next_us.saturating_sub(now_us())))
     }
@@ -99,6 +106,7 @@ impl JobTimers {
     pub fn clear(&mut self) {
         self.queues.clear();
         self.promotions.soon.clear();
+        self.waits.clear();
     }
 
     /// Notes the two clocks every second. The thread that `says` so logs that the system clock was set.
@@ -128,6 +136,9 @@ impl JobTimers {
                     follow_all(tx, id, whose == Whose::Ours);
                 }
                 self.look_at(tx, id, now_ms + SOON_MS);
+                if whose == Whose::Ours {
+                    tx.wake_timed(id);
+                }
             });
         }
     }
@@ -206,6 +217,12 @@ impl JobTimers {
             self.queues.add_again(due, again_ms, now_ms);
         }
         self.promotions.fire(now_ms, thread);
+        for _ in 0..VISITS_MAX {
+            let Some(due) = self.waits.pop_due(now_ms) else { break };
+            if thread.visit(due.shard, |tx| tx.wake(due.shard, due.db, &due.queue)).is_none() {
+                self.waits.add_again(due, Some(now_ms + AGAIN_MS), now_ms);
+            }
+        }
     }
 }
 

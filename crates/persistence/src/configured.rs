@@ -62,7 +62,7 @@ pub fn save_settings(settings: &Settings, disk: &Disk) -> crate::Settings {
 /// The encoding of snapshots.
 pub fn style(settings: &Settings) -> Style {
     let (compresses, version) = (settings.is_on(RDBCOMPRESSION), settings.number(RDB_VERSION) as u32);
-    Style { compresses, version, expires_fields: true }
+    Style { compresses, version, keeps_all: true }
 }
 
 /// Whether commands that write are refused because the last save failed.

@@ -2,7 +2,8 @@
 
 use std::io::Read;
 
-use ds::stream::{Group, StreamId};
+use ds::stream::producers::RECORDS_MAX;
+use ds::stream::{Group, ProducerLimits, Producers, StreamId};
 
 use crate::error::{Error, Why};
 use crate::format::*;
@@ -59,6 +60,50 @@ pub enum Part<'a> {
         /// id.
         counts_reads: bool,
     },
+    /// A part of what a stream knows of its producers, behind its groups.
+    Producers(ProducersPart<'a>),
+}
+
+/// A part of what a stream knows of its producers.
+#[derive(Debug)]
+pub enum ProducersPart<'a> {
+    /// The limits, which come first.
+    Limits(ProducerLimits),
+    /// A message: its producer, the id that the producer gave it, and its entry.
+    Message(&'a [u8], &'a [u8], StreamId),
+    /// How many messages were ever recorded, and how many were recognized.
+    Counts(u64, u64),
+}
+
+impl ProducersPart<'_> {
+    /// Adds this part; false if it is there already, or if there are more messages of a producer than can be. What a
+    /// stream without producers has makes none.
+    pub fn add_to(self, producers: &mut Option<Box<Producers>>) -> bool {
+        let has_none = match &self {
+            ProducersPart::Limits(limits) => *limits == ProducerLimits::default(),
+            ProducersPart::Message(..) => false,
+            ProducersPart::Counts(added, duplicates) => (*added, *duplicates) == (0, 0),
+        };
+        if has_none && producers.is_none() {
+            return true;
+        }
+        let producers = producers.get_or_insert_with(|| Box::new(Producers::new(ProducerLimits::default())));
+        match self {
+            ProducersPart::Limits(limits) => **producers = Producers::new(limits),
+            ProducersPart::Message(producer, message, id) => {
+                if producers.count_of(producer) >= RECORDS_MAX as usize {
+                    return false;
+                }
+                let before = producers.record_count();
+                producers.insert(producer, message, id);
+                return producers.record_count() > before;
+            }
+            ProducersPart::Counts(added, duplicates) => {
+                (producers.added, producers.duplicates) = (added, duplicates);
+            }
+        }
+        true
+    }
 }
 
 /// Receives the parts of a value. Returns false for a part that it has already; that ends reading with an

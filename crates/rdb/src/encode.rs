@@ -2,6 +2,8 @@
 
 use std::io::{self, Read, Write};
 
+use ds::stream::Stream;
+
 use crate::crc64::{combined, crc64};
 use crate::format::*;
 use crate::lzf::Compressor;
@@ -21,20 +23,28 @@ const NODE_BYTES_MAX: usize = 8 * 1024;
 pub struct Style {
     /// Strings are compressed if that makes them shorter.
     pub compresses: bool,
-    /// The version. Its readers can read everything except expiring fields.
+    /// The version. Its readers can read everything except what values have only of `keeps_all`.
     pub version: u32,
-    /// Fields of hashes keep their expiry. Only Redis from 7.4 on can read such hashes. Without this, the
-    /// fields do not expire.
-    pub expires_fields: bool,
+    /// Values keep what Redis 7.0 does not know: when fields of hashes expire, which Redis from 7.4 on can read; the
+    /// messages of streams' producers, and that pending entries were released, which Redis from 8.8 on can read.
+    /// Without this, the fields do not expire, the messages are left out, and a consumer without a name has the entries.
+    pub keeps_all: bool,
 }
 
 impl Style {
     /// The format that all known servers can read.
     pub fn of(compresses: bool) -> Style {
-        Style { compresses, version: VERSION, expires_fields: true }
+        Style { compresses, version: VERSION, keeps_all: true }
     }
 
-    /// The type of streams.
+    /// The type of a stream.
+    pub fn stream_type_of(self, stream: &Stream) -> ValueType {
+        let is_newer =
+            || stream.producers.is_some() || stream.groups.values().any(|group| group.released_len() > 0);
+        if self.keeps_all && is_newer() { ValueType::Stream5 } else { self.stream_type() }
+    }
+
+    /// The type of streams that have nothing but what Redis 7.0 knows.
     pub fn stream_type(self) -> ValueType {
         if self.version >= VERSION_OF_7_2 { ValueType::Stream3 } else { ValueType::Stream2 }
     }

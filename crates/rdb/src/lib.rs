@@ -36,7 +36,7 @@ mod reader;
 mod skip;
 mod stream;
 
-pub use decode::{Build, Part, read_value};
+pub use decode::{Build, Part, ProducersPart, read_value};
 pub use encode::{Encoder, Style};
 pub use error::{Error, Why};
 pub use file::{Checksum, FileReader, Item, KeyItem};

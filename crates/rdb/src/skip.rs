@@ -97,7 +97,7 @@ fn stream<R: Read>(reader: &mut Reader<R>, value_type: ValueType) -> Result<(), 
 }
 
 /// Skips the last messages of a stream's producers, by which Redis recognizes repeated messages.
-pub(crate) fn producers<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
+fn producers<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
     // For how long and how many are known.
     lengths(reader, 2)?;
     each(reader, |reader| {

@@ -1,32 +1,39 @@
 //! The encoding of streams: nodes of entries, the counters of the log, and groups.
 //!
 //! ```text
-//! value:     count  node*  length  last id  [ first id  largest deleted id  entries added ]   count  group*
+//! value:     count  node*  length  last id  [ first id  largest deleted id  entries added ]   count  group*   [[[ producers ]]]
 //! node:      string(16: first id, BE)  string(listpack: head, then entries)
 //! head:      live count, deleted count, field count, field …, 0
 //! entry:     flags, ms and seq less those of the node, [ field count, field, ] value, …, how many elements it is so far
 //! group:     name  last id  [ entries read ]  count  pending*  count  consumer*
 //! pending:   id(16, BE)  time(8, LE)  number of deliveries
-//! consumer:  name  seen at(8, LE)  [[ active at(8, LE) ]]  count  id(16, BE)*      [ ]: not in type 15, [[ ]]: from type 21 on
+//! consumer:  name  seen at(8, LE)  [[ active at(8, LE) ]]  count  id(16, BE)*
+//! producers: seconds  most messages of each  count  producer*  messages recorded  messages recognized
+//! producer:  name  count  ( id of the message   id )*
 //!
-//! Types 26 and 27 (Redis 8.6 and 8.8) have more fields after each group, and at the end; `skip.rs` skips
-//! those that Darter does not have.
+//! [ ]: not in type 15, [[ ]]: from type 21 on, [[[ ]]]: in types 26 and 27 (Redis 8.6 and 8.8)
+//! ```
+//!
+//! Behind the consumers of a group, type 27 has the pending entries that were released, in their order: `count id(16, BE)*`.
+//! For readers that do not know it, a consumer without a name has them.
 //!
 //! Entries are decoded with the nodes in which they were written, because entries of a node share their fields: divided
 //! otherwise, a value could take far more memory, and time, than its dump.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
+use std::mem;
 
-use ds::stream::{ConsumerId, Group, Log, Pending, Stream, StreamId};
+use ds::stream::producers::{DURATION_S_MAX, RECORDS_MAX};
+use ds::stream::{ConsumerId, Group, Log, Pending, ProducerLimits, Producers, Stream, StreamId};
 
-use crate::decode::{Build, DUPLICATE, Part, Refused, packed};
+use crate::decode::{Build, DUPLICATE, Part, ProducersPart, Refused, packed};
 use crate::encode::Encoder;
 use crate::error::{Error, Why};
 use crate::format::ValueType;
 use crate::packed::{Element, Packed, listpack};
 use crate::reader::Reader;
-use crate::skip;
 
 /// Flags of an entry.
 const DELETED: i64 = 1;
@@ -51,6 +58,8 @@ pub enum StreamPart {
     Nodes(StreamId),
     /// The groups, from this name on.
     Groups(Vec<u8>),
+    /// The producers, from this name on.
+    Producers(Vec<u8>),
 }
 
 impl Default for StreamPart {
@@ -60,7 +69,7 @@ impl Default for StreamPart {
 }
 
 impl<W: Write> Encoder<W> {
-    /// A stream of type [`crate::Style::stream_type`].
+    /// A stream of type [`crate::Style::stream_type_of`].
     pub fn stream(&mut self, stream: &Stream) -> io::Result<()> {
         let rest = self.stream_part(stream, StreamPart::default(), u64::MAX)?;
         assert!(rest.is_none(), "nothing is that long");
@@ -94,13 +103,47 @@ impl<W: Write> Encoder<W> {
             self.length(stream.groups.len() as u64)?;
             part = StreamPart::Groups(Vec::new());
         }
-        let StreamPart::Groups(from) = part else { unreachable!("the nodes are done") };
-        for (name, group) in stream.groups.iter().skip_while(|(name, _)| name[..] < from[..]) {
-            if self.offset() >= until {
-                return Ok(Some(StreamPart::Groups(name.to_vec())));
+        let value_type = self.style().stream_type_of(stream);
+        if let StreamPart::Groups(from) = part {
+            for (name, group) in stream.groups.iter().skip_while(|(name, _)| name[..] < from[..]) {
+                if self.offset() >= until {
+                    return Ok(Some(StreamPart::Groups(name.to_vec())));
+                }
+                self.group(name, group, value_type)?;
             }
-            self.group(name, group)?;
+            part = StreamPart::Producers(Vec::new());
         }
+        let StreamPart::Producers(from) = part else { unreachable!("the groups are done") };
+        if value_type != ValueType::Stream5 {
+            return Ok(None);
+        }
+        let none = Producers::new(ProducerLimits::default());
+        let next = self.producers(stream.producers.as_deref().unwrap_or(&none), &from, until)?;
+        Ok(next.map(StreamPart::Producers))
+    }
+
+    /// Writes the producers from `from` on, where the empty name begins, until `until` bytes are encoded in all. Returns
+    /// the name that comes next.
+    fn producers(&mut self, producers: &Producers, from: &[u8], until: u64) -> io::Result<Option<Vec<u8>>> {
+        if from.is_empty() {
+            let ProducerLimits { duration_s, records_max } = producers.limits();
+            self.length(duration_s.into())?;
+            self.length(records_max.into())?;
+            self.length(producers.len() as u64)?;
+        }
+        for (name, count) in producers.names(from) {
+            if self.offset() >= until {
+                return Ok(Some(name.to_vec()));
+            }
+            self.string(name)?;
+            self.length(count as u64)?;
+            for (message, id) in producers.records(name) {
+                self.string(message)?;
+                self.id(id)?;
+            }
+        }
+        self.length(producers.added)?;
+        self.length(producers.duplicates)?;
         Ok(None)
     }
 
@@ -109,32 +152,67 @@ impl<W: Write> Encoder<W> {
         self.length(id.seq)
     }
 
-    fn group(&mut self, name: &[u8], group: &Group) -> io::Result<()> {
+    fn group(&mut self, name: &[u8], group: &Group, value_type: ValueType) -> io::Result<()> {
         let all = StreamId::MIN..=StreamId::MAX;
         self.string(name)?;
         self.id(group.last_id)?;
-        self.length(group.entries_read.map_or(UNKNOWN, |read| read as u64))?;
+        self.length(group.entries_read().map_or(UNKNOWN, |read| read as u64))?;
         self.length(group.pending_len() as u64)?;
         for (id, pending) in group.pending_range(all.clone()) {
             self.bytes(&id_bytes(id))?;
             self.bytes(&pending.delivered_ms.to_le_bytes())?;
             self.length(pending.delivery_count as u64)?;
         }
-        self.length(group.consumers().len() as u64)?;
+        let released = released_of(group);
+        // Who does not know released entries reads that they belong to a consumer without a name.
+        let mut nameless = if value_type == ValueType::Stream5 { &[][..] } else { &released[..] };
+        let is_new = !nameless.is_empty() && group.find(b"").is_none();
+        self.length((group.consumers().len() + usize::from(is_new)) as u64)?;
+        if is_new {
+            self.consumer((b"", 0, None), value_type, mem::take(&mut nameless).iter().copied())?;
+        }
         for consumer in group.consumers() {
-            self.string(consumer.name())?;
-            self.bytes(&consumer.seen_ms.to_le_bytes())?;
-            if self.style().stream_type() == ValueType::Stream3 {
-                self.bytes(&consumer.active_ms.unwrap_or(NEVER).to_le_bytes())?;
-            }
-            self.length(consumer.pending_len() as u64)?;
             let number = group.find(consumer.name()).expect("it is one of the group");
-            for (id, _) in group.pending_range_of(number, all.clone()) {
-                self.bytes(&id_bytes(id))?;
-            }
+            let own: Vec<StreamId> = group.pending_range_of(number, all.clone()).map(|(id, _)| id).collect();
+            // The consumer without a name comes first.
+            let more = mem::take(&mut nameless);
+            let who = (consumer.name(), consumer.seen_ms, consumer.active_ms);
+            self.consumer(who, value_type, own.into_iter().chain(more.iter().copied()))?;
+        }
+        if value_type == ValueType::Stream5 {
+            self.length(released.len() as u64)?;
+            released.iter().try_for_each(|id| self.bytes(&id_bytes(*id)))?;
         }
         Ok(())
     }
+
+    /// A consumer: its name and times, and the entries that are pending for it.
+    fn consumer(
+        &mut self,
+        (name, seen_ms, active_ms): (&[u8], i64, Option<i64>),
+        value_type: ValueType,
+        own: impl Iterator<Item = StreamId> + Clone,
+    ) -> io::Result<()> {
+        self.string(name)?;
+        self.bytes(&seen_ms.to_le_bytes())?;
+        if has_active_times(value_type) {
+            self.bytes(&active_ms.unwrap_or(NEVER).to_le_bytes())?;
+        }
+        self.length(own.clone().count() as u64)?;
+        own.into_iter().try_for_each(|id| self.bytes(&id_bytes(id)))
+    }
+}
+
+/// All released entries of a group: first those that can be claimed, in their order, then those that the log has no more.
+fn released_of(group: &Group) -> Vec<StreamId> {
+    let mut released: Vec<StreamId> = group.released().collect();
+    if released.len() < group.released_len() {
+        let known: BTreeSet<StreamId> = released.iter().copied().collect();
+        let all = group.pending_range(StreamId::MIN..=StreamId::MAX);
+        let gone = all.filter(|(id, pending)| pending.consumer.is_none() && !known.contains(id));
+        released.extend(gone.map(|(id, _)| id));
+    }
+    released
 }
 
 /// Packs the entries of a node into `pack`; returns the id of the first.
@@ -238,9 +316,48 @@ pub(crate) fn read<R: Read>(
         }
     }
     match value_type {
-        ValueType::Stream4 | ValueType::Stream5 => skip::producers(reader),
+        ValueType::Stream4 | ValueType::Stream5 => read_producers(reader, last_id, build),
         _ => Ok(()),
     }
+}
+
+fn read_producers<R: Read>(
+    reader: &mut Reader<R>,
+    last_id: StreamId,
+    build: &mut Build,
+) -> Result<(), Error> {
+    let offset = reader.offset();
+    let (seconds, count) = (reader.length()?, reader.length()?);
+    if !(1..=u64::from(DURATION_S_MAX)).contains(&seconds) || !(1..=u64::from(RECORDS_MAX)).contains(&count) {
+        return reader.corrupt(offset, "the limits of a stream's producers are out of range");
+    }
+    let limits = ProducerLimits { duration_s: seconds as u32, records_max: count as u32 };
+    build(Part::Producers(ProducersPart::Limits(limits)));
+    let (mut name, mut message) = (Vec::new(), Vec::new());
+    for _ in 0..reader.length()? {
+        let offset = reader.offset();
+        reader.string(&mut name)?;
+        let count = reader.length()?;
+        if name.is_empty() || count > u64::from(RECORDS_MAX) {
+            return reader.corrupt(offset, "a producer of a stream has no name, or too many messages");
+        }
+        let mut last = StreamId::MIN;
+        for _ in 0..count {
+            let offset = reader.offset();
+            reader.string(&mut message)?;
+            let id = read_id(reader)?;
+            if message.is_empty() || id < last || id > last_id {
+                return reader.corrupt(offset, "a producer's message contradicts the stream");
+            }
+            last = id;
+            if !build(Part::Producers(ProducersPart::Message(&name, &message, id))) {
+                return reader.corrupt(offset, DUPLICATE);
+            }
+        }
+    }
+    let (added, duplicates) = (reader.length()?, reader.length()?);
+    build(Part::Producers(ProducersPart::Counts(added, duplicates)));
+    Ok(())
 }
 
 /// Whether the type stores when consumers were active.
@@ -404,15 +521,42 @@ fn read_group<R: Read>(reader: &mut Reader<R>, value_type: ValueType) -> Result<
         };
         read_owned(reader, &mut group, consumer, &mut pending)?;
     }
-    let offset = reader.offset();
-    if value_type == ValueType::Stream5 && reader.length()? > 0 {
-        let what = "a group of a stream has pending entries without a consumer";
-        return Err(reader.error(offset, Why::Unsupported { code: value_type as u8, what, key: None }));
+    if value_type == ValueType::Stream5 {
+        read_released(reader, &mut group, &mut pending)?;
     }
     if pending.iter().any(|pending| pending.is_left) {
         return reader.corrupt(reader.offset(), "a pending entry has no consumer");
     }
     Ok(group)
+}
+
+/// Reads which of the `pending` entries were released.
+fn read_released<R: Read>(
+    reader: &mut Reader<R>,
+    group: &mut Group,
+    pending: &mut [Unowned],
+) -> Result<(), Error> {
+    for _ in 0..reader.length()? {
+        let found = read_unowned(reader, pending, "a released entry is not pending, or has a consumer")?;
+        group.assign(found.id, Pending::released(found.delivery_count));
+    }
+    Ok(())
+}
+
+/// Reads an id, and takes the pending entry that has it.
+fn read_unowned<'p, R: Read>(
+    reader: &mut Reader<R>,
+    pending: &'p mut [Unowned],
+    refusal: Refused,
+) -> Result<&'p Unowned, Error> {
+    let offset = reader.offset();
+    let id = id(reader.array()?);
+    let found = pending.binary_search_by_key(&id, |pending| pending.id);
+    let Some(found) = found.ok().map(|at| &mut pending[at]).filter(|found| found.is_left) else {
+        return reader.corrupt(offset, refusal);
+    };
+    found.is_left = false;
+    Ok(found)
 }
 
 /// Reads which of the `pending` entries belong to the consumer.
@@ -423,15 +567,9 @@ fn read_owned<R: Read>(
     pending: &mut [Unowned],
 ) -> Result<(), Error> {
     for _ in 0..reader.length()? {
-        let offset = reader.offset();
-        let id = id(reader.array()?);
-        let found = pending.binary_search_by_key(&id, |pending| pending.id);
-        let Some(found) = found.ok().map(|at| &mut pending[at]).filter(|found| found.is_left) else {
-            return reader.corrupt(offset, "an entry is pending for a consumer but not for its group");
-        };
-        found.is_left = false;
-        let Unowned { delivered_ms, delivery_count, .. } = *found;
-        group.assign(id, Pending { consumer, delivered_ms, delivery_count });
+        let refusal = "an entry is pending for a consumer but not for its group";
+        let Unowned { id, delivered_ms, delivery_count, .. } = *read_unowned(reader, pending, refusal)?;
+        group.assign(id, Pending { consumer: Some(consumer), delivered_ms, delivery_count });
     }
     Ok(())
 }

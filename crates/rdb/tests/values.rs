@@ -4,7 +4,7 @@
 mod checks;
 
 use checks::{Dribble, Model, StreamModel, check_file, check_libraries, check_value, read};
-use ds::stream::{Group, Pending, Stream, StreamId, StreamLimits};
+use ds::stream::{Group, Pending, ProducerLimits, Producers, Stream, StreamId, StreamLimits};
 use proptest::prelude::*;
 use rdb::{
     Encoder, Error, NoLibrary, Part, Reader, Style, VERSION_OF_7_2, ValueType, Why, open_payload, read_value,
@@ -46,7 +46,8 @@ fn stream() -> impl Strategy<Value = Stream> {
     let pending = prop::collection::vec((id(), 0_u8..3, 0..i64::MAX, 0..i64::MAX), 0..10);
     let read = prop::option::of(0..i64::MAX);
     let groups = prop::collection::vec((text(), id(), read, pending), 0..3);
-    (entries, groups, 0_u64..1000).prop_map(|(mut entries, groups, more_added)| {
+    let messages = prop::collection::vec((b'a'..b'd', 1_u8..200), 0..60);
+    (entries, groups, 0_u64..1000, messages).prop_map(|(mut entries, groups, more_added, messages)| {
         entries.sort();
         let mut stream = Stream::new();
         let limits = StreamLimits { node_bytes_max: 200, node_entries_max: 7 };
@@ -61,10 +62,25 @@ fn stream() -> impl Strategy<Value = Stream> {
         for (name, last_id, entries_read, pending) in groups {
             let mut group = Group::new(last_id, entries_read);
             for (id, consumer, delivered_ms, delivery_count) in pending {
-                let (consumer, _) = group.find_or_create(&[b'a' + consumer], delivered_ms / 2);
-                group.assign(id, Pending { consumer, delivered_ms, delivery_count });
+                let pending = match delivery_count % 4 {
+                    0 => Pending::released(delivery_count),
+                    _ => {
+                        let (consumer, _) = group.find_or_create(&[b'a' + consumer], delivered_ms / 2);
+                        Pending { consumer: Some(consumer), delivered_ms, delivery_count }
+                    }
+                };
+                group.assign(id, pending);
             }
             stream.groups.insert(name.into(), group);
+        }
+        let last_id = stream.log.last_id;
+        for (producer, message) in messages {
+            let producers = stream.producers.get_or_insert_with(|| {
+                Box::new(Producers::new(ProducerLimits { duration_s: 86_400, records_max: 10_000 }))
+            });
+            let id = StreamId { ms: last_id.ms.min(u64::from(message)), seq: last_id.seq.min(1) };
+            producers.insert(&[producer], &[message], id);
+            producers.added += 1;
         }
         stream
     })
@@ -422,8 +438,8 @@ fn encoded_stream(value_type: ValueType) -> Vec<u8> {
     bytes
 }
 
-fn encoder_type(version: u32) -> ValueType {
-    Style { compresses: false, version, expires_fields: true }.stream_type()
+fn encoder_type(version: u32, stream: &Stream) -> ValueType {
+    Style { compresses: false, version, keeps_all: true }.stream_type_of(stream)
 }
 
 #[test]
@@ -448,11 +464,11 @@ fn all_forms_of_streams_are_read() {
         assert_eq!(entries, [("1-1".into(), first), ("2-0".into(), vec![b"a", b"b"])]);
         assert_eq!((log.max_deleted_id, log.entries_added), counts);
         let group = &stream.groups[&b"g"[..]];
-        assert_eq!((group.last_id, group.entries_read), (StreamId { ms: 2, seq: 0 }, None));
+        assert_eq!((group.last_id, group.entries_read()), (StreamId { ms: 2, seq: 0 }, None));
         let pending: Vec<String> = group
             .pending_range(StreamId::MIN..=StreamId::MAX)
             .map(|(id, pending)| {
-                let consumer = group.consumer(pending.consumer).name().escape_ascii();
+                let consumer = group.owner_name(pending).escape_ascii();
                 format!("{id} {consumer} {} {}", pending.delivered_ms, pending.delivery_count)
             })
             .collect();
@@ -461,11 +477,11 @@ fn all_forms_of_streams_are_read() {
         // All of it is written for readers that know it.
         let mut encoder = Encoder::styled(
             Vec::new(),
-            Style { compresses: false, version: VERSION_OF_7_2, expires_fields: true },
+            Style { compresses: false, version: VERSION_OF_7_2, keeps_all: true },
         );
         encoder.stream(&stream).expect("memory takes it");
         let (written, value_type) =
-            (encoder.finish().expect("memory takes it"), encoder_type(VERSION_OF_7_2));
+            (encoder.finish().expect("memory takes it"), encoder_type(VERSION_OF_7_2, &stream));
         let Ok(Model::Stream(StreamModel(again))) = read(&written[..], value_type) else {
             panic!("{written:?}")
         };
@@ -509,18 +525,89 @@ fn streams_that_contradict_themselves_are_refused() {
     let without = [&whole[..whole.len() - 17], &[0]].concat();
     let error = read(&without[..], ValueType::Stream2).expect_err("pending for nobody");
     assert!(error.contains("a pending entry has no consumer"), "{error}");
-    // A consumer gave one back.
-    let mut given_back = encoded_stream(ValueType::Stream5);
-    let count = given_back.len() - PRODUCERS.len() - 1;
-    given_back.splice(count..=count, [&[1][..], &[0; 16]].concat());
-    let error = read(&given_back[..], ValueType::Stream5).expect_err("nobody has it");
-    assert!(
-        error.contains("a group of a stream has pending entries without a consumer (type 27)"),
-        "{error}"
-    );
     let twice = [&whole[..owned + 18], b"one", &whole[owned + 21..]].concat();
     let error = read(&twice[..], ValueType::Stream2).expect_err("one twice");
     assert!(error.contains("an element occurs twice"), "{error}");
+}
+
+/// A released entry that is not pending, or that its consumer still has; producers that contradict the stream.
+#[test]
+fn newer_parts_of_streams_that_contradict_the_rest_are_refused() {
+    let whole = encoded_stream(ValueType::Stream5);
+    let count = whole.len() - PRODUCERS.len() - 1;
+    for id in [b"\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02", b"\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\0"] {
+        let mut released = whole.clone();
+        released.splice(count..=count, [&[1][..], id].concat());
+        let error = read(&released[..], ValueType::Stream5).expect_err("it was not released");
+        assert!(error.contains("a released entry is not pending, or has a consumer"), "{error}");
+    }
+    let with = |producers: &[u8]| {
+        let bytes = [&whole[..whole.len() - PRODUCERS.len()], producers].concat();
+        check_value(&[&[ValueType::Stream5 as u8], &bytes[..]].concat());
+        read(&bytes[..], ValueType::Stream5).map(|model| match model {
+            Model::Stream(StreamModel(stream)) => stream,
+            other => panic!("{other:?}"),
+        })
+    };
+    let producers = with(PRODUCERS).expect("it is right").producers.expect("there is one");
+    assert_eq!((producers.limits().duration_s, producers.limits().records_max), (100, 10));
+    assert_eq!((producers.added, producers.duplicates, producers.record_count()), (2, 1, 2));
+    assert!(producers.records(b"me").map(|(message, id)| (message, id.ms)).eq([(&b"x"[..], 1), (b"y", 2)]));
+    // What Redis writes for a stream without producers.
+    assert!(with(b"\x40\x64\x40\x64\0\0\0").expect("it is right").producers.is_none());
+    for (producers, expected) in [
+        (&b"\0\x0a\0\0\0"[..], "the limits of a stream's producers are out of range"),
+        (b"\x80\0\x01\x51\x81\x0a\0\0\0", "the limits of a stream's producers are out of range"),
+        (b"\x01\0\0\0\0", "the limits of a stream's producers are out of range"),
+        (b"\x01\x67\x11\0\0\0", "the limits of a stream's producers are out of range"),
+        (b"\x01\x01\x01\0\0\0\0", "a producer of a stream has no name, or too many messages"),
+        (b"\x01\x01\x01\x01p\x67\x11", "a producer of a stream has no name, or too many messages"),
+        (b"\x01\x01\x01\x01p\x01\0\x01\x01\0\0", "a producer's message contradicts the stream"),
+        (b"\x01\x01\x01\x01p\x01\x01m\x03\x01\0\0", "a producer's message contradicts the stream"),
+        (b"\x01\x01\x01\x01p\x02\x01m\x02\0\x01n\x01\0\0\0", "a producer's message contradicts the stream"),
+        (b"\x01\x01\x01\x01p", "unexpected end"),
+    ] {
+        let error = with(producers).map(|_| ()).expect_err(expected);
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+/// For readers that do not know them, a consumer without a name has the entries that were released.
+#[test]
+fn older_readers_find_released_entries() {
+    for has_nameless in [false, true] {
+        let mut stream = Stream::new();
+        let mut group = Group::new(StreamId::MIN, None);
+        let id = |ms| StreamId { ms, seq: 0 };
+        if has_nameless {
+            let (consumer, _) = group.find_or_create(b"", 5);
+            let consumer = Some(consumer);
+            group.assign(id(1), Pending { consumer, delivered_ms: 5, delivery_count: 1 });
+        }
+        group.assign(id(3), Pending::released(7));
+        group.assign(id(2), Pending::released(8));
+        stream.groups.insert(b"g"[..].into(), group);
+        stream.producers = Some(Box::new(Producers::new(ProducerLimits::default())));
+        for version in [VERSION_OF_7_2, VERSION_OF_7_2 - 1] {
+            let style = Style { compresses: false, version, keeps_all: false };
+            let mut encoder = Encoder::styled(Vec::new(), style);
+            encoder.stream(&stream).expect("memory takes it");
+            let written = encoder.finish().expect("memory takes it");
+            let Ok(Model::Stream(StreamModel(again))) = read(&written[..], style.stream_type_of(&stream))
+            else {
+                panic!("{written:?}")
+            };
+            let group = &again.groups[&b"g"[..]];
+            let pending = group.pending_range(StreamId::MIN..=StreamId::MAX);
+            let pending: Vec<_> = pending
+                .map(|(id, pending)| (id.ms, pending.consumer.is_some(), pending.delivered_ms))
+                .collect();
+            let own = [(1, true, 5)];
+            let expected = own.iter().filter(|_| has_nameless).chain(&[(2, true, 0), (3, true, 0)]);
+            assert!(pending.iter().eq(expected), "{pending:?}");
+            assert_eq!((group.consumers().len(), again.producers.is_none()), (1, true));
+        }
+    }
 }
 
 /// Where many entries share long fields, they do so in memory, too.

@@ -45,9 +45,9 @@ impl CopyContent {
     /// The format of the snapshot. Redis 7.0 can load one [for Redis](Content::Redis).
     pub fn style(self, compresses: bool) -> Style {
         match self {
-            CopyContent::Darter => Style { compresses, version: VERSION_WRITTEN_MAX, expires_fields: true },
+            CopyContent::Darter => Style { compresses, version: VERSION_WRITTEN_MAX, keeps_all: true },
             CopyContent::Redis | CopyContent::Functions | CopyContent::Tail(_) => {
-                Style { compresses, version: VERSION, expires_fields: false }
+                Style { compresses, version: VERSION, keeps_all: false }
             }
         }
     }

@@ -98,14 +98,18 @@ pub struct Waiters<W> {
     next_ticket: u64,
     /// Whether a client that waits here may be served when a key that exists grows.
     heeds_growth: bool,
+    /// Keys with waiters that may be served when a time comes.
+    timed: DbKeyMap<()>,
     figures: Arc<Figures>,
 }
 
 impl<W> Waiters<W> {
     /// No waiters. `seed` keeps clients from making keys collide; `figures` shows how many wait.
     pub fn new(seed: u64, figures: &Arc<Figures>) -> Self {
-        let by_key = DbKeyMap::with_hasher(FixedState::with_seed(seed));
-        Waiters { by_key, awaited: 0, next_ticket: 0, heeds_growth: false, figures: figures.clone() }
+        let hasher = FixedState::with_seed(seed);
+        let (by_key, timed) = (DbKeyMap::with_hasher(hasher.clone()), DbKeyMap::with_hasher(hasher));
+        let figures = figures.clone();
+        Waiters { by_key, awaited: 0, next_ticket: 0, heeds_growth: false, timed, figures }
     }
 
     /// Whether no client waits here: the common case, checked when a key is created.
@@ -162,6 +166,23 @@ impl<W> Waiters<W> {
         self.heeds_growth && self.any(db, key)
     }
 
+    /// Notes that a client that waits for `key` may be served when a time comes: whoever changes such times has to tell,
+    /// until no client waits for the key any more.
+    pub fn heed_time(&mut self, db: u32, key: &[u8]) {
+        self.timed.entry(DbKey { db, key: key.into() }).or_default();
+    }
+
+    /// Whether a client waits for `key` that may be served when a time comes. Quick if there is no such client.
+    #[inline]
+    pub fn any_for_time(&self, db: u32, key: &[u8]) -> bool {
+        !self.timed.is_empty() && self.timed.contains_key(&DbKeyRef { db, key })
+    }
+
+    /// The keys, with their databases, that clients wait for who may be served when a time comes.
+    pub fn timed_keys(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.timed.keys().map(|place| (place.db, &*place.key))
+    }
+
     /// Updates the number of waiting clients of each queue. Call this when databases were emptied, swapped or
     /// loaded, or when patterns have changed, so that keys may be other queues than before. `figures` finds
     /// the figures of a key's queue.
@@ -203,6 +224,9 @@ impl<W> Waiters<W> {
         if queue.records.is_empty() {
             self.awaited -= 1;
             self.heeds_growth &= self.awaited > 0;
+            if !self.timed.is_empty() {
+                self.timed.remove(&place);
+            }
             let is_small = key.len() <= IDLE_KEY_BYTES_MAX && queue.records.capacity() <= IDLE_RECORDS_MAX;
             self.end_queue(&place, is_small);
         }
@@ -316,6 +340,21 @@ mod tests {
         assert!(waiters.remove(0, b"one", one));
         waiters.add(0, b"one", waiter(1), || None);
         assert!(!waiters.any_for_growth(0, b"one"));
+    }
+
+    #[test]
+    fn times_matter_until_nobody_waits_for_the_key() {
+        let mut waiters = Waiters::new(1, &Arc::default());
+        let tickets = [1, 3].map(|number| waiters.add(0, b"timed", waiter(number), || None));
+        let other = waiters.add(0, b"other", waiter(1), || None);
+        assert!(!waiters.any_for_time(0, b"timed"));
+        waiters.heed_time(0, b"timed");
+        waiters.heed_time(0, b"timed");
+        assert!(waiters.any_for_time(0, b"timed") && !waiters.any_for_time(1, b"timed"));
+        assert_eq!(waiters.timed_keys().collect::<Vec<_>>(), [(0, &b"timed"[..])]);
+        assert!(waiters.remove(0, b"timed", tickets[0]) && waiters.remove(0, b"other", other));
+        assert!(waiters.any_for_time(0, b"timed"));
+        assert!(waiters.remove(0, b"timed", tickets[1]) && !waiters.any_for_time(0, b"timed"));
     }
 
     #[test]

@@ -238,6 +238,60 @@ fn what_redis_does_not_know_is_left_out() {
     assert!(primary.log().contains("does not speak Darter's protocol"), "{}", primary.log());
 }
 
+/// By the snapshot and by the stream.
+#[test]
+fn redis_has_released_entries_for_a_consumer_without_a_name() {
+    for has_snapshot in [false, true] {
+        let primary = primary(2, "auto", &[]);
+        let (Some(redis), darter) = (redis(&[]), Server::start(1, "epoll", &[])) else { return };
+        let begin = |replica: &Server| {
+            follow(replica, &primary);
+            eventually("it follows", || is_up(replica));
+        };
+        let replicas = [&*redis, &darter];
+        if !has_snapshot {
+            replicas.into_iter().for_each(begin);
+        }
+        let mut client = primary.client();
+        for line in [
+            "XADD s 1-1 f v",
+            "XADD s 2-1 f v",
+            "XADD s 3-1 f v",
+            "XGROUP CREATE s g 0",
+            "XREADGROUP GROUP g c COUNT 2 STREAMS s >",
+            "XNACK s g FATAL IDS 1 1-1",
+            "XNACK s g FAIL IDS 1 3-1 FORCE RETRYCOUNT 12",
+            "XADD s IDMP p m * f v",
+        ] {
+            client.call(line);
+        }
+        if has_snapshot {
+            replicas.into_iter().for_each(begin);
+        }
+        let mut theirs = redis.client();
+        let expected = "1) (integer) 3\n2) \"1-1\"\n3) \"3-1\"\n4) 1) 1) \"\"\n      2) \"2\"\n   2) 1) \"c\"\n      2) \"1\"";
+        eventually("it has all", || {
+            theirs.show("XPENDING s g") == expected && theirs.show("XLEN s") == "(integer) 4"
+        });
+        assert!(theirs.show("XPENDING s g 1 1 1").ends_with("(integer) 9223372036854775807"));
+        // Whoever claims there gets them; here they have their own way.
+        let mut ours = darter.client();
+        let pending = client.show("XPENDING s g 1 1 1");
+        assert!(pending.contains("2) \"\"\n   3) (integer) -1"), "{pending}");
+        eventually("it has all", || ours.show("XPENDING s g 3 3 1").contains("(integer) 12"));
+        assert_eq!(ours.show("XPENDING s g 1 1 1"), pending);
+        eventually("it has all", || ours.show("XINFO STREAM s") == client.show("XINFO STREAM s"));
+        client.call("XREADGROUP GROUP g d CLAIM 3600000 COUNT 2 STREAMS s >");
+        let expected = "1) (integer) 3\n2) \"1-1\"\n3) \"3-1\"\n4) 1) 1) \"c\"\n      2) \"1\"\n   2) 1) \"d\"\n      2) \"2\"";
+        for client in [&mut client, &mut theirs, &mut ours] {
+            eventually("all have it", || client.show("XPENDING s g") == expected);
+        }
+        if !has_snapshot {
+            assert_eq!(client.info("replication", "repl_unsupported_effects"), "1");
+        }
+    }
+}
+
 #[test]
 fn a_replica_of_which_nothing_is_heard_is_disconnected() {
     let primary = primary(1, "epoll", &["--repl-timeout", "1"]);

@@ -33,7 +33,7 @@ const MANIFEST: &str = "appendonly.aof.manifest";
 const BASE: &str = "appendonly.aof.1.base.rdb";
 const INCREMENT: &str = "appendonly.aof.1.incr.aof";
 /// A format that all versions of Redis from 7.0 on read.
-const STYLE: Style = Style { compresses: true, version: rdb::VERSION, expires_fields: false };
+const STYLE: Style = Style { compresses: true, version: rdb::VERSION, keeps_all: false };
 /// The number of shards while the data is loaded.
 const SHARDS: u16 = 64;
 /// The default number of databases of redis-server.

@@ -9,6 +9,7 @@ use engine::{
 };
 
 use super::ids;
+use super::producers::{IDEMPOTENCE, NOT_AUTO, Sender};
 use super::remove::REFERENCES;
 use super::trim::{TRIM_ARGS, TrimOptions, Trimming, effect_of_picked};
 
@@ -32,6 +33,7 @@ pub(super) const XADD: Entry = Entry {
         key("key", 0),
         token("nomkstream", "NOMKSTREAM").since("6.2.0").optional(),
         REFERENCES.since("8.2.0"),
+        IDEMPOTENCE.since("8.6.0"),
         block("trim", TRIM_ARGS).optional(),
         oneof("id-selector", &[token("auto-id", "*"), string("id")]),
         block("data", &[string("field"), string("value")]).multiple(),
@@ -40,6 +42,7 @@ pub(super) const XADD: Entry = Entry {
         ("6.2.0", "Added the `NOMKSTREAM` option, `MINID` trimming strategy and the `LIMIT` option."),
         ("7.0.0", "Added support for the `<ms>-*` explicit ID form."),
         ("8.2.0", "Added the `KEEPREF`, `DELREF` and `ACKED` options."),
+        ("8.6.0", "Added the `IDMP` and `IDMPAUTO` options."),
     ],
     tips: &["nondeterministic_output"],
     reply: Shape::BULK_OR_NULL,
@@ -62,6 +65,8 @@ struct Add<'a> {
     creates: bool,
     trim: Option<Trimming>,
     wanted: WantedId,
+    /// The producer that may have sent the message before.
+    sender: Option<Sender<'a>>,
     /// Field, value, field, value …
     pairs: &'a [&'a [u8]],
 }
@@ -70,7 +75,7 @@ impl<'a> Add<'a> {
     fn parse(ctx: &Ctx<'a, '_>) -> Result<Add<'a>, CommandError> {
         let mut rest = &ctx.args[2..];
         let mut options = TrimOptions::default();
-        let mut creates = true;
+        let (mut creates, mut sender) = (true, None);
         // If all arguments are options, the id is missing as well as the pairs.
         let mut wanted = WantedId::Auto;
         while let [word, after @ ..] = rest {
@@ -80,6 +85,13 @@ impl<'a> Add<'a> {
             }
             if let Some(after) = options.take(rest)? {
                 rest = after;
+                continue;
+            }
+            // No id begins so.
+            if let Some(b'i' | b'I') = word.first()
+                && let Some((found, after)) = Sender::take(rest, sender.is_some())?
+            {
+                (sender, rest) = (Some(found), after);
                 continue;
             }
             rest = after;
@@ -94,13 +106,17 @@ impl<'a> Add<'a> {
             break;
         }
         let trim = options.finish(&ctx.store, false)?;
+        // A primary or a log may say which id it was.
+        if sender.is_some() && wanted != WantedId::Auto && !ctx.store.tx.keeps_due {
+            return Err(NOT_AUTO);
+        }
         if rest.is_empty() || !rest.len().is_multiple_of(2) {
             return Err(CommandError::wrong_arity("xadd"));
         }
         if wanted == WantedId::Exactly(StreamId::MIN) {
             return Err(CommandError::new(ZERO));
         }
-        Ok(Add { creates, trim, wanted, pairs: rest })
+        Ok(Add { creates, trim, wanted, sender, pairs: rest })
     }
 
     fn id(&self, log: &Log, now_ms: u64) -> Result<StreamId, CommandError> {
@@ -127,10 +143,20 @@ fn xadd(ctx: &mut Ctx) -> CommandResult {
     if Log::is_too_large(add.pairs) {
         return Err(CommandError::new(TOO_LARGE));
     }
+    let message = add.sender.map(|sender| sender.message(add.pairs));
+    if let Some(message) = &message
+        && !ctx.store.tx.keeps_due
+        && message.reply_known(&mut ctx.store, key, &mut ctx.reply)?
+    {
+        return Ok(());
+    }
     // A new stream accepts any id that got this far.
     let stream = ctx.store.upsert::<Stream>(key)?;
     let id = add.id(&stream.log, now_ms)?;
     stream.log.append(id, add.pairs, &limits).expect("size and id were checked");
+    if let Some(message) = &message {
+        message.record(stream, id, now_ms);
+    }
     let trimmed = add.trim.as_ref().map(|trim| trim.apply(stream)).unwrap_or_default();
     let len = stream.log.len();
     let text = id.to_string();
@@ -138,12 +164,21 @@ fn xadd(ctx: &mut Ctx) -> CommandResult {
     ctx.store.changed_with(key, Change::new(Class::Stream, "xadd"), |store| {
         let len = len.to_string();
         let mut effect: Vec<&[u8]> = vec![b"XADD", key];
-        if let Some(trim) = add.trim.filter(|_| trimmed.count > 0 && trimmed.picked.is_empty()) {
-            effect.extend(trim.effect(&len));
+        let trim = add.trim.filter(|_| trimmed.count > 0 && trimmed.picked.is_empty());
+        let trim = trim.map_or_else(Vec::new, |trim| trim.effect(&len));
+        if message.is_none() {
+            effect.extend(&trim);
         }
         effect.push(text.as_bytes());
         effect.extend(add.pairs);
         store.effect(&effect);
+        if let Some(message) = &message {
+            message.state(store, key, text.as_bytes());
+            // Its entry may be trimmed away at once.
+            if !trim.is_empty() {
+                store.effect(&[&[&b"XTRIM"[..], key], &trim[..]].concat());
+            }
+        }
         if !trimmed.picked.is_empty() {
             effect_of_picked(store, key, &trimmed.picked);
         }

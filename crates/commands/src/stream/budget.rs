@@ -1,8 +1,8 @@
 //! The limits of a reply to XREAD or XREADGROUP over all its streams: `MAXCOUNT` entries, `MAXSIZE` bytes.
 //!
-//! The size of an entry is what it takes in the reply. At least one entry is returned, however large it is. After that,
-//! the first entry that does not fit ends the reply, so that a consumer gets entries in their order. A stream of which
-//! no entry fits is left out: an empty list would say that it has none.
+//! The size of an entry is what it takes in the reply, without the two numbers for a reader that claims. At least one entry
+//! is returned, however large it is. After that, the first entry that does not fit ends the reply, so that a consumer gets
+//! entries in their order. A stream of which no entry fits is left out: an empty list would say that it has none.
 
 use ds::stream::{Fields, StreamId};
 
@@ -17,7 +17,7 @@ pub(super) struct Budget {
 
 impl Budget {
     /// No limit.
-    pub(super) fn any() -> Budget {
+    pub(super) const fn any() -> Budget {
         Budget { entries: usize::MAX, bytes: usize::MAX, is_untouched: true }
     }
 

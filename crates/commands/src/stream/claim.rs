@@ -67,7 +67,7 @@ struct Claim {
 impl Claim {
     /// Whether it claims an entry that is pending in this way.
     fn takes(&self, pending: &Pending, now: UnixMs) -> bool {
-        self.min_idle_ms == 0 || now.saturating_sub(pending.delivered_ms) >= self.min_idle_ms
+        self.min_idle_ms == 0 || pending.claimable_ms(self.min_idle_ms) <= now
     }
 
     /// The number of deliveries after the claim; `before` is the number before it.
@@ -157,7 +157,8 @@ fn xclaim(ctx: &mut Ctx) -> CommandResult {
             Some(_) | None => continue,
         };
         let delivery_count = claim.count_after(before);
-        group.assign(id, Pending { consumer, delivered_ms: claim.delivered_ms, delivery_count });
+        let delivered_ms = claim.delivered_ms;
+        group.assign(id, Pending { consumer: Some(consumer), delivered_ms, delivery_count });
         group.consumer_mut(consumer).active_ms = Some(now);
         claim.answer(&mut ctx.reply, id, fields);
         claimed.push((id, delivery_count));
@@ -234,7 +235,7 @@ fn xautoclaim(ctx: &mut Ctx) -> CommandResult {
             continue;
         }
         let delivery_count = claim.count_after(pending.delivery_count);
-        group.assign(id, Pending { consumer, delivered_ms: now, delivery_count });
+        group.assign(id, Pending { consumer: Some(consumer), delivered_ms: now, delivery_count });
         group.consumer_mut(consumer).active_ms = Some(now);
         claim.answer(&mut ctx.reply, id, fields);
         claimed.push((id, delivery_count));
@@ -297,4 +298,5 @@ fn record(
         effects::claimed(store, owner, claimed, delivered_ms);
         effects::acknowledged(store, owner.key, owner.group, gone);
     });
+    ctx.note_times(owner.key);
 }

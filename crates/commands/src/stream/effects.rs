@@ -7,7 +7,7 @@ use ds::stream::{Group, StreamId};
 use engine::{Change, Class, Store};
 
 /// Entries in one claim: bounds the size of an effect in a journal.
-const CLAIMED_AT_ONCE_MAX: usize = 512;
+pub(super) const CLAIMED_AT_ONCE_MAX: usize = 512;
 
 /// The consumer that has entries.
 #[derive(Clone, Copy)]
@@ -62,7 +62,7 @@ pub(super) struct GroupProgress {
 
 impl GroupProgress {
     pub(super) fn of(group: &Group) -> GroupProgress {
-        GroupProgress { last_id: group.last_id, entries_read: group.entries_read }
+        GroupProgress { last_id: group.last_id, entries_read: group.entries_read() }
     }
 
     /// Records the progress of the group.

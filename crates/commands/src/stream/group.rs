@@ -118,7 +118,7 @@ fn set_id(ctx: &mut Ctx) -> CommandResult {
         b"$" => last,
         id => ids::parse(id, 0)?,
     };
-    group.entries_read = options.entries_read;
+    group.set_entries_read(options.entries_read);
     let progress = effects::GroupProgress::of(group);
     ctx.reply.ok();
     ctx.store.changed_with(key, Change::new(Class::Stream, "xgroup-setid").untold(), |store| {

@@ -1,6 +1,6 @@
 //! XINFO: shows a stream, its groups and their consumers.
 
-use ds::stream::{Consumer, Group, Log, Stream, StreamId};
+use ds::stream::{Consumer, Group, Log, ProducerLimits, Producers, Stream, StreamId};
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
@@ -107,7 +107,7 @@ fn groups(ctx: &mut Ctx) -> CommandResult {
 fn write_progress(reply: &mut Reply, log: &Log, group: &Group) {
     reply.bulk(b"last-delivered-id");
     reply_id(reply, group.last_id);
-    for (field, count) in [(&b"entries-read"[..], group.entries_read), (b"lag", log.lag(group))] {
+    for (field, count) in [(&b"entries-read"[..], group.entries_read()), (b"lag", log.lag(group))] {
         reply.bulk(field);
         match count {
             Some(count) => reply.int(count),
@@ -146,6 +146,12 @@ const STREAM: Entry = Entry {
              `lag` fields",
         ),
         ("7.2.0", "Added the `active-time` field, and changed the meaning of `seen-time`."),
+        (
+            "8.6.0",
+            "Added the `idmp-duration`, `idmp-maxsize`, `pids-tracked`, `iids-tracked`, `iids-added` and \
+             `iids-duplicates` fields",
+        ),
+        ("8.8.0", "Added the `nacked-count` field."),
     ],
     reply: FIELDS,
     run: Run::Function(stream),
@@ -153,11 +159,12 @@ const STREAM: Entry = Entry {
 };
 
 fn stream(ctx: &mut Ctx) -> CommandResult {
-    let Stream { log, groups } =
+    let now_ms = ctx.store.now().max(0).cast_unsigned();
+    let Stream { log, groups, producers } =
         ctx.store.read_as::<Stream>(ctx.args[2])?.ok_or(CommandError::NO_SUCH_KEY)?;
     let full = parse_full(ctx.args)?;
     let (reply, mut pace) = (&mut ctx.reply, Pace::new(ctx.host));
-    reply.map(if full.is_some() { 9 } else { 10 });
+    reply.map(if full.is_some() { 15 } else { 16 });
     let keys = log.node_count() as i64;
     // Redis counts the nodes of its radix tree, too.
     for (field, number) in
@@ -174,6 +181,7 @@ fn stream(ctx: &mut Ctx) -> CommandResult {
     reply.int(log.entries_added);
     reply.bulk(b"recorded-first-entry-id");
     reply_id(reply, log.first_id());
+    write_producers(reply, producers.as_deref(), now_ms);
     let mut all = log.range(StreamId::MIN, StreamId::MAX);
     if let Some(count) = full {
         reply.bulk(b"entries");
@@ -197,6 +205,24 @@ fn stream(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
+/// Writes the limits and the figures of a stream's producers.
+fn write_producers(reply: &mut Reply, producers: Option<&Producers>, now_ms: u64) {
+    let limits = producers.map_or_else(ProducerLimits::default, Producers::limits);
+    let (pids, iids) = producers.map_or((0, 0), |producers| producers.counts(now_ms));
+    let (added, duplicates) = producers.map_or((0, 0), |producers| (producers.added, producers.duplicates));
+    for (field, number) in [
+        ("idmp-duration", limits.duration_s.into()),
+        ("idmp-maxsize", limits.records_max.into()),
+        ("pids-tracked", pids as i64),
+        ("iids-tracked", iids as i64),
+        ("iids-added", added.cast_signed()),
+        ("iids-duplicates", duplicates.cast_signed()),
+    ] {
+        reply.bulk(field.as_bytes());
+        reply.int(number);
+    }
+}
+
 /// `[FULL [COUNT count]]`: the number of entries to show, 0 for all; `None` without `FULL`.
 fn parse_full(args: &[&[u8]]) -> Result<Option<usize>, CommandError> {
     match args[3..] {
@@ -211,18 +237,20 @@ fn parse_full(args: &[&[u8]]) -> Result<Option<usize>, CommandError> {
 
 fn write_group(reply: &mut Reply, log: &Log, name: &[u8], group: &Group, count: usize) {
     let count_max = if count == 0 { usize::MAX } else { count };
-    reply.map(7);
+    reply.map(8);
     reply.bulk(b"name");
     reply.bulk(name);
     write_progress(reply, log, group);
     reply.bulk(b"pel-count");
     reply.int(group.pending_len() as i64);
+    reply.bulk(b"nacked-count");
+    reply.int(group.released_len() as i64);
     reply.bulk(b"pending");
     reply.array(group.pending_len().min(count_max));
     for (id, pending) in group.pending_range(StreamId::MIN..=StreamId::MAX).take(count_max) {
         reply.array(4);
         reply_id(reply, id);
-        reply.bulk(group.consumer(pending.consumer).name());
+        reply.bulk(group.owner_name(pending));
         reply.int(pending.delivered_ms);
         reply.int(pending.delivery_count);
     }

@@ -3,12 +3,14 @@
 //! | file | commands |
 //! |---|---|
 //! | `add` | XADD |
+//! | `producers` | its options for producers that may send twice; XCFGSET XIDMPRECORD |
 //! | `range` | XLEN XRANGE XREVRANGE |
 //! | `read` | XREAD XREADGROUP: their arguments, and the reply to a reader outside a group |
 //! | `deliver` | the reply to a consumer of a group |
 //! | `group` | XGROUP |
 //! | `pending` | XACK XPENDING |
 //! | `claim` | XCLAIM XAUTOCLAIM |
+//! | `release` | XNACK |
 //! | `remove` | XDEL XDELEX XACKDEL |
 //! | `trim` | XTRIM, and the options that XADD shares with it |
 //! | `set_id` | XSETID |
@@ -22,15 +24,21 @@
 mod add;
 mod budget;
 mod claim;
+#[cfg(test)]
+mod claiming_tests;
 mod deliver;
 mod effects;
 mod group;
 mod ids;
 mod info;
 mod pending;
+mod producers;
+#[cfg(test)]
+mod producers_tests;
 mod range;
 mod read;
 pub(crate) mod rebuild;
+mod release;
 mod remove;
 mod set_id;
 #[cfg(test)]
@@ -48,12 +56,15 @@ pub const ENTRIES: &[Entry] = &[
     remove::XACKDEL,
     add::XADD,
     claim::XAUTOCLAIM,
+    producers::XCFGSET,
     claim::XCLAIM,
     remove::XDEL,
     remove::XDELEX,
     group::XGROUP,
+    producers::XIDMPRECORD,
     info::XINFO,
     range::XLEN,
+    release::XNACK,
     pending::XPENDING,
     range::XRANGE,
     read::XREAD,
@@ -66,6 +77,9 @@ pub const ENTRIES: &[Entry] = &[
 /// An entry: its id and its fields and values, or null instead of these if it was deleted.
 const ENTRY: Shape = Shape::Tuple(&[Shape::Bulk, Shape::OneOf(&[Shape::BULKS, Shape::Null])]);
 
+/// An entry with how long it was idle, in ms, and how often it was delivered before.
+const CLAIMED_ENTRY: Shape = Shape::Tuple(&[Shape::Bulk, Shape::BULKS, Shape::Int, Shape::Int]);
+
 /// Replies with an id.
 fn reply_id(reply: &mut Reply, id: StreamId) {
     reply.bulk(id.to_string().as_bytes());
@@ -74,12 +88,23 @@ fn reply_id(reply: &mut Reply, id: StreamId) {
 /// Replies with an entry.
 fn reply_entry(reply: &mut Reply, id: StreamId, fields: Fields) {
     reply.array(2);
+    reply_entry_parts(reply, id, fields);
+}
+
+fn reply_entry_parts(reply: &mut Reply, id: StreamId, fields: Fields) {
     reply_id(reply, id);
     reply.array(fields.len() * 2);
     for (field, value) in fields {
         reply.bulk(field);
         reply.bulk(value);
     }
+}
+
+/// Replies with an entry, and with how long it has been idle and how often it was delivered before.
+fn reply_entry_with(reply: &mut Reply, id: StreamId, fields: Fields, idle_and_count: [i64; 2]) {
+    reply.array(4);
+    reply_entry_parts(reply, id, fields);
+    idle_and_count.into_iter().for_each(|number| reply.int(number));
 }
 
 /// Replies with an array of `entries`, at most `count` (0: all), as far as the budget goes.

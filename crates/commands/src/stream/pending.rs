@@ -12,6 +12,9 @@ use resp::Reply;
 
 use super::{ids, no_group, reply_id};
 
+/// Shown as the idle time of an entry that was released.
+const IDLE_OF_RELEASED: i64 = -1;
+
 pub(super) const XACK: Entry = Entry {
     name: "xack",
     summary: "Returns the number of messages that were successfully acknowledged by the consumer group member \
@@ -169,16 +172,15 @@ fn list_entries<'a>(
     filter: &Filter,
     now: UnixMs,
 ) {
-    let is_old = |pending: &Pending| {
-        filter.min_idle_ms == 0 || now.saturating_sub(pending.delivered_ms) >= filter.min_idle_ms
-    };
+    let is_old =
+        |pending: &Pending| filter.min_idle_ms == 0 || pending.claimable_ms(filter.min_idle_ms) <= now;
     let mark = reply.deferred();
     let mut written = 0;
     for (id, pending) in entries.filter(|(_, pending)| is_old(pending)).take(filter.count) {
         reply.array(4);
         reply_id(reply, id);
-        reply.bulk(group.consumer(pending.consumer).name());
-        reply.int((now - pending.delivered_ms).max(0));
+        reply.bulk(group.owner_name(pending));
+        reply.int(pending.consumer.map_or(IDLE_OF_RELEASED, |_| (now - pending.delivered_ms).max(0)));
         reply.int(pending.delivery_count);
         written += 1;
     }

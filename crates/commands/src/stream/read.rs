@@ -10,7 +10,8 @@
 //! A waiter keeps the ids after which it reads: `$` is replaced when it begins to wait. It is served from the
 //! key that got an entry. A client that waits in a group is also served when the stream or the group is
 //! deleted, with the error about that. Consumers are served in the order in which they came; the first takes
-//! all that it asked for.
+//! all that it asked for. With `CLAIM`, a client is also served when the time comes at which an entry has been pending
+//! long enough ([`When::At`]).
 
 use ds::stream::{Stream, StreamId};
 use engine::Flag::*;
@@ -26,12 +27,14 @@ use resp::Proto;
 use super::budget::Budget;
 use super::deliver::Delivery;
 use super::effects::{self, GroupProgress, Owner};
-use super::{ENTRY, ids, no_group, reply_entries};
+use super::{CLAIMED_ENTRY, ENTRY, ids, no_group, reply_entries};
 
 const GROUP_IN_XREAD: &str =
     "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.";
 const NOACK_IN_XREAD: &str =
     "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.";
+const CLAIM_IN_XREAD: &str =
+    "ERR The CLAIM option is only supported by XREADGROUP. You called XREAD instead.";
 const NO_GROUP: &str = "ERR Missing GROUP option for XREADGROUP";
 const NEW_IN_XREAD: &str =
     "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.";
@@ -39,6 +42,8 @@ const LAST_IN_XREADGROUP: &str = "ERR The $ ID is meaningless in the context of 
      the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would \
      just return an empty result set.";
 
+const IDLE_NO_INTEGER: CommandError = CommandError::fixed("ERR min-idle-time is not an integer");
+const IDLE_NEGATIVE: CommandError = CommandError::fixed("ERR min-idle-time must be a positive integer");
 const MAXCOUNT_BELOW_COUNT: CommandError =
     CommandError::fixed("ERR MAXCOUNT must be greater than or equal to COUNT");
 
@@ -53,7 +58,7 @@ const STREAMS: KeySpec = KeySpec {
     notes: "",
 };
 const OPTIONS: &[(&str, usize)] =
-    &[("BLOCK", 1), ("COUNT", 1), ("GROUP", 2), ("MAXCOUNT", 1), ("MAXSIZE", 1), ("NOACK", 0)];
+    &[("BLOCK", 1), ("CLAIM", 1), ("COUNT", 1), ("GROUP", 2), ("MAXCOUNT", 1), ("MAXSIZE", 1), ("NOACK", 0)];
 const MAXCOUNT: Arg = integer("maxcount").token("MAXCOUNT").optional().since("8.10.0");
 const MAXSIZE: Arg = integer("maxsize").token("MAXSIZE").optional().since("8.10.0");
 const HISTORY: &[(&str, &str)] = &[("8.10.0", "Added the `MAXCOUNT` and `MAXSIZE` options.")];
@@ -64,6 +69,14 @@ const BY_KEY: Shape = Shape::OneOf(&[
     Shape::Array(&Shape::Tuple(&[Shape::Bulk, Shape::Array(&ENTRY)])),
     Shape::Null,
 ]);
+
+/// Keys with their entries for a consumer, which have more parts if it claims.
+const BY_KEY_IN_GROUP: Shape = Shape::OneOf(&[
+    Shape::Map(&Shape::Bulk, &ENTRIES_IN_GROUP),
+    Shape::Array(&Shape::Tuple(&[Shape::Bulk, ENTRIES_IN_GROUP])),
+    Shape::Null,
+]);
+const ENTRIES_IN_GROUP: Shape = Shape::OneOf(&[Shape::Array(&ENTRY), Shape::Array(&CLAIMED_ENTRY)]);
 
 pub(super) const XREAD: Entry = Entry {
     name: "xread",
@@ -205,9 +218,12 @@ pub(super) const XREADGROUP: Entry = Entry {
         MAXCOUNT,
         MAXSIZE,
         integer("milliseconds").token("BLOCK").optional(),
+        integer("min-idle-time").token("CLAIM").optional().since("8.4.0"),
         token("noack", "NOACK").optional(),
         block("streams", &[key("key", 0).multiple(), string("id").multiple()]).token("STREAMS"),
     ],
+    history: &[("8.4.0", "Added the `CLAIM` option."), HISTORY[0]],
+    reply: BY_KEY_IN_GROUP,
     run: Run::Function(xreadgroup),
     ..XREAD
 };
@@ -223,7 +239,7 @@ fn xreadgroup(ctx: &mut Ctx) -> CommandResult {
         Some(timeout_ms) => ctx.block(&BlockOn {
             args: ctx.args,
             keys: read.keys,
-            when: When::Is(has_newer_in_group),
+            when: if read.claim_ms.is_some() { When::At(served_at) } else { When::Is(has_newer_in_group) },
             also: None,
             timeout_ms,
             heeds_loss: true,
@@ -270,12 +286,15 @@ fn reply_one(
 ) -> Result<bool, CommandError> {
     let Owner { key, group: name, consumer: consumer_name } = owner;
     let (now_ms, is_paused) = (ctx.store.now(), is_paused(&ctx.store, key));
-    let Some(Stream { log, groups }) = ctx.store.write_as::<Stream>(key)? else { return Ok(false) };
+    let Some(Stream { log, groups, .. }) = ctx.store.write_as::<Stream>(key)? else { return Ok(false) };
     let Some(group) = groups.get_mut(name) else { return Ok(false) };
     let (consumer, is_created) = group.find_or_create(consumer_name, now_ms);
     group.consumer_mut(consumer).seen_ms = now_ms;
-    let has_some = after != NEW || (log.last_entry_id() > Some(group.last_id) && !is_paused);
-    let delivery = Delivery { consumer, count: read.count, no_ack: read.no_ack, now_ms };
+    let (count, no_ack) = (read.count, read.no_ack);
+    // History is returned as it is.
+    let claim_ms = read.claim_ms.filter(|_| after == NEW);
+    let delivery = Delivery { consumer, count, no_ack, now_ms, claim_ms };
+    let has_some = after != NEW || (!is_paused && delivery.finds(log, group));
     let is_served = has_some && delivery.fits(log, group, (after != NEW).then_some(after), budget);
     let mut given = Vec::new();
     if !is_served && has_some {
@@ -306,6 +325,9 @@ fn reply_one(
             }
         });
     }
+    if !given.is_empty() {
+        ctx.note_times(key);
+    }
     Ok(is_served)
 }
 
@@ -318,6 +340,20 @@ fn has_newer_in_group(value: Option<ValueRef<'_>>, args: &[&[u8]], _: &[u8]) -> 
         Some(group) => stream.log.last_entry_id() > Some(group.last_id),
         None => true,
     }
+}
+
+/// When a waiter of XREADGROUP with `CLAIM` can be served: at once if there is a new entry or its group is gone, otherwise
+/// when the next entry has been pending long enough.
+fn served_at(value: Option<ValueRef<'_>>, args: &[&[u8]], key: &[u8]) -> Option<UnixMs> {
+    if has_newer_in_group(value, args, key) {
+        return Some(UnixMs::MIN);
+    }
+    let (Some(ValueRef::Stream(stream)), Ok(read)) = (value, Read::parse(args, 0, true, false)) else {
+        return None;
+    };
+    let (group, _) = read.group?;
+    let is_new = read.streams().any(|(other, id)| other == key && id == b">");
+    stream.groups.get(group)?.next_claim_ms(&stream.log, read.claim_ms.filter(|_| is_new)?)
 }
 
 fn serve_xreadgroup(ctx: &mut Ctx, key: &[u8]) -> Result<bool, CommandError> {
@@ -339,9 +375,23 @@ struct Read<'a> {
     /// The group and the consumer.
     group: Option<(&'a [u8], &'a [u8])>,
     no_ack: bool,
+    /// Entries that have been pending for this long are claimed.
+    claim_ms: Option<i64>,
 }
 
 impl<'a> Read<'a> {
+    /// No arguments yet.
+    const NONE: Read<'a> = Read {
+        keys: &[],
+        ids: &[],
+        count: 0,
+        budget: Budget::any(),
+        timeout_ms: None,
+        group: None,
+        no_ack: false,
+        claim_ms: None,
+    };
+
     /// Reads the arguments of XREAD or (`in_group`) XREADGROUP. A script may not even pass `BLOCK`.
     fn parse(
         args: &'a [&'a [u8]],
@@ -350,9 +400,7 @@ impl<'a> Read<'a> {
         in_script: bool,
     ) -> Result<Read<'a>, CommandError> {
         let (mut max_count, mut max_bytes) = (None, None);
-        let budget = Budget::any();
-        let mut read =
-            Read { keys: &[], ids: &[], count: 0, budget, timeout_ms: None, group: None, no_ack: false };
+        let mut read = Read::NONE;
         let mut rest = &args[1..];
         loop {
             rest = match *rest {
@@ -374,6 +422,10 @@ impl<'a> Read<'a> {
                 }
                 [word, size, ref rest @ ..] if keyword_is(word, "maxsize") => {
                     max_bytes = Some(parse_positive(size, "MAXSIZE")?);
+                    rest
+                }
+                [word, idle, ref rest @ ..] if keyword_is(word, "claim") => {
+                    read.claim_ms = Some(parse_claim(idle, in_group)?);
                     rest
                 }
                 [word, ref streams @ ..] if !streams.is_empty() && keyword_is(word, "streams") => {
@@ -420,6 +472,18 @@ impl<'a> Read<'a> {
 fn parse_positive(arg: &[u8], name: &str) -> Result<usize, CommandError> {
     let number = usize::try_from(parse_i64(arg)?).ok().filter(|number| *number > 0);
     number.ok_or_else(|| CommandError::new(format!("ERR {name} must be a positive integer")))
+}
+
+/// The value of `CLAIM`.
+fn parse_claim(arg: &[u8], in_group: bool) -> Result<i64, CommandError> {
+    if !in_group {
+        return Err(CommandError::new(CLAIM_IN_XREAD));
+    }
+    match parse_i64(arg) {
+        Ok(idle_ms @ 0..) => Ok(idle_ms),
+        Ok(_) => Err(IDLE_NEGATIVE),
+        Err(_) => Err(IDLE_NO_INTEGER),
+    }
 }
 
 fn unbalanced(in_group: bool) -> CommandError {

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use ds::stream::{Group, Pending, Stream, StreamId};
 
 use super::effects::entries_read_text;
+use super::{producers, release};
 
 /// Pending entries in one claim, or ids in one deletion.
 const IDS_AT_ONCE_MAX: usize = 64;
@@ -42,6 +43,9 @@ pub(crate) fn commands(key: &[u8], stream: &Stream) -> Vec<Line> {
     for (name, group) in &stream.groups {
         add_group(&mut lines, key, name, group, &|id| log.contains(id) || gone.contains(&id));
     }
+    if let Some(producers) = &stream.producers {
+        lines.extend(producers::lines(key, producers, |id| log.contains(id)));
+    }
     remove(&mut lines, key, stream, &gone);
     let (last, added, deleted) =
         (log.last_id.to_string(), log.entries_added.to_string(), log.max_deleted_id.to_string());
@@ -58,7 +62,7 @@ fn add_group(
     group: &Group,
     is_there: &dyn Fn(StreamId) -> bool,
 ) {
-    let (last, read) = (group.last_id.to_string(), entries_read_text(group.entries_read));
+    let (last, read) = (group.last_id.to_string(), entries_read_text(group.entries_read()));
     let words: [&[u8]; 5] = [b"XGROUP", b"CREATE", key, name, last.as_bytes()];
     lines.push(line(&[&words[..], &[b"ENTRIESREAD", read.as_bytes()]].concat()));
     for consumer in group.consumers() {
@@ -66,13 +70,20 @@ fn add_group(
     }
     let pending: Vec<(StreamId, Pending)> = group
         .pending_range(StreamId::MIN..=StreamId::MAX)
-        .filter(|(id, _)| is_there(*id))
+        .filter(|(id, pending)| is_there(*id) && pending.consumer.is_some())
         .map(|(id, pending)| (id, *pending))
         .collect();
+    let released: Vec<(StreamId, i64)> = group
+        .released()
+        .filter_map(|id| group.pending(id).map(|pending| (id, pending.delivery_count)))
+        .filter(|(id, _)| is_there(*id))
+        .collect();
+    lines.extend(release::lines(key, name, &released));
     for same in pending.chunk_by(|one, other| one.1 == other.1) {
         let Pending { consumer, delivered_ms, delivery_count } = same[0].1;
         for chunk in same.chunks(IDS_AT_ONCE_MAX) {
-            let mut claim = line(&[b"XCLAIM", key, name, group.consumer(consumer).name(), b"0"]);
+            let owner = consumer.map_or(&b""[..], |consumer| group.consumer(consumer).name());
+            let mut claim = line(&[b"XCLAIM", key, name, owner, b"0"]);
             claim.extend(chunk.iter().map(|(id, _)| id.to_string().into_bytes().into()));
             let (time, count) = (delivered_ms.to_string(), delivery_count.to_string());
             claim.extend(line(&[b"TIME", time.as_bytes(), b"RETRYCOUNT", count.as_bytes()]));

@@ -295,7 +295,7 @@ impl Log {
         if group.last_id < self.first_id && self.max_deleted_id < self.first_id {
             return Some(self.len as i64);
         }
-        let read = match group.entries_read {
+        let read = match group.entries_read() {
             Some(read) if !self.has_tombstones_from(group.last_id) => read,
             _ => self.entries_until(group.last_id)?,
         };

@@ -6,6 +6,8 @@
 //! | `node` | a run of entries in one allocation |
 //! | `log` | the entries: adding, deleting, trimming, ranges, counting |
 //! | `group` | the groups: consumers and pending entries |
+//! | `order` | the order in which pending entries are claimed |
+//! | `producers` | the last messages of producers |
 //!
 //! Log and groups are separate fields, because a read changes one while it walks over the other.
 
@@ -13,6 +15,8 @@ mod group;
 mod id;
 mod log;
 mod node;
+mod order;
+pub mod producers;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +28,7 @@ pub use group::{Consumer, ConsumerId, Group, Pending};
 pub use id::StreamId;
 pub use log::{AppendError, Entries, Keep, Log, Trim};
 pub use node::Fields;
+pub use producers::{ProducerLimits, Producers};
 
 /// Pending entries, and nodes, that one slice of freeing a stream drops.
 const PENDING_FREED_AT_ONCE: usize = 1024;
@@ -45,6 +50,8 @@ pub struct Stream {
     pub log: Log,
     /// Its groups by name.
     pub groups: BTreeMap<Box<[u8]>, Group>,
+    /// Its producers' last messages, once one has added such a message, or its limits were set.
+    pub producers: Option<Box<Producers>>,
 }
 
 impl Stream {
@@ -53,9 +60,10 @@ impl Stream {
         Stream::default()
     }
 
-    /// Number of elements to be freed: entries, and pending entries of groups.
+    /// Number of elements to be freed: entries, pending entries of groups, and records of producers.
     pub fn element_count(&self) -> usize {
-        self.log.len() + self.groups.values().map(Group::pending_len).sum::<usize>()
+        let records = self.producers.as_ref().map_or(0, |producers| producers.record_count());
+        self.log.len() + self.groups.values().map(Group::pending_len).sum::<usize>() + records
     }
 
     /// Moves the memory of its entries from `place` on as long as the mover has time. Returns true at the end, with
@@ -72,6 +80,12 @@ impl Stream {
             }
             return true;
         }
+        if let Some(producers) = &mut self.producers {
+            if !producers.free_slice() {
+                self.producers = None;
+            }
+            return true;
+        }
         self.log.drop_nodes(NODES_FREED_AT_ONCE)
     }
 
@@ -79,6 +93,10 @@ impl Stream {
     pub fn memory_bytes(&self) -> usize {
         let of_groups: usize =
             self.groups.iter().map(|(name, group)| name.len() + group.memory_bytes()).sum();
-        self.log.memory_bytes() + of_groups + self.groups.len() * size_of::<(Box<[u8]>, Group)>()
+        let of_producers = self.producers.as_ref().map_or(0, |producers| producers.memory_bytes());
+        self.log.memory_bytes()
+            + of_producers
+            + of_groups
+            + self.groups.len() * size_of::<(Box<[u8]>, Group)>()
     }
 }

@@ -35,14 +35,17 @@ const LISTPACK_FRAME_BYTES: usize = 7;
 #[derive(Clone, Debug)]
 pub(super) struct StreamNode {
     bytes: Vec<u8>,
-    entries_at: usize,
-    live_count: u32,
-    deleted_count: u32,
     first: StreamId,
     last: StreamId,
+    entries_at: u32,
+    live_count: u32,
+    deleted_count: u32,
     /// Length of Redis' listpack without the two counts.
-    listpack_bytes: usize,
+    listpack_bytes: u32,
 }
+
+// As small as it was before streams had producers.
+const _: () = assert!(size_of::<StreamNode>() == 72);
 
 /// An entry as stored in a node.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +69,7 @@ impl StreamNode {
             push_text(&mut bytes, field);
             listpack_bytes += text_bytes(field);
         }
-        let entries_at = bytes.len();
+        let entries_at = u32::try_from(bytes.len()).expect("fields of an entry are limited");
         let mut node = StreamNode {
             bytes: bytes.to_vec(),
             entries_at,
@@ -74,8 +77,9 @@ impl StreamNode {
             deleted_count: 0,
             first: id,
             last: id,
-            listpack_bytes,
+            listpack_bytes: 0,
         };
+        node.count_bytes(listpack_bytes);
         node.append(id, pairs);
         node
     }
@@ -91,9 +95,15 @@ impl StreamNode {
             || limits.node_entries_max > 0 && count >= limits.node_entries_max
     }
 
+    // An import may make a node so large that it does not matter by how much.
+    fn count_bytes(&mut self, bytes: usize) {
+        self.listpack_bytes = self.listpack_bytes.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+
     fn listpack_bytes(&self) -> usize {
         let counts = [self.live_count, self.deleted_count];
-        self.listpack_bytes + counts.map(|count| integer_bytes(i64::from(count))).iter().sum::<usize>()
+        self.listpack_bytes as usize
+            + counts.map(|count| integer_bytes(i64::from(count))).iter().sum::<usize>()
     }
 
     /// Appends an entry; its id must be larger than all before.
@@ -121,19 +131,19 @@ impl StreamNode {
         body.push(if count.is_none() { SAME } else { 0 });
         push_number(&mut body, ms);
         push_number(&mut body, zigzag(seq));
-        self.listpack_bytes += integer_bytes(0) + integer_bytes(ms as i64) + integer_bytes(seq);
+        let mut listpack_bytes = integer_bytes(0) + integer_bytes(ms as i64) + integer_bytes(seq);
         let mut elements_count = 3;
         if let Some(count) = count {
             push_number(&mut body, count as u64);
-            self.listpack_bytes += integer_bytes(count as i64);
+            listpack_bytes += integer_bytes(count as i64);
             elements_count += 1;
         }
         for text in texts {
             push_text(&mut body, text);
-            self.listpack_bytes += text_bytes(text);
+            listpack_bytes += text_bytes(text);
             elements_count += 1;
         }
-        self.listpack_bytes += integer_bytes(elements_count);
+        self.count_bytes(listpack_bytes + integer_bytes(elements_count));
         let mut length = Bytes::new();
         push_number(&mut length, body.len() as u64);
         self.reserve(length.len() + body.len());
@@ -183,13 +193,13 @@ impl StreamNode {
         if self.deleted_count == 0 {
             return self.last;
         }
-        let live = self.entries_from(self.entries_at).filter(|entry| !entry.is_deleted);
+        let live = self.entries_from(self.entries_at()).filter(|entry| !entry.is_deleted);
         live.last().expect("an empty node is gone").id
     }
 
     /// Offset of the first entry.
     pub(super) fn entries_at(&self) -> usize {
-        self.entries_at
+        self.entries_at as usize
     }
 
     /// The entry at offset `at`; `None` at the end.
@@ -222,7 +232,7 @@ impl StreamNode {
 
     /// The live entry with this id.
     pub(super) fn find(&self, id: StreamId) -> Option<RawEntry<'_>> {
-        self.entries_from(self.entries_at)
+        self.entries_from(self.entries_at())
             .find(|entry| entry.id >= id)
             .filter(|entry| entry.id == id && !entry.is_deleted)
     }
@@ -230,7 +240,7 @@ impl StreamNode {
     fn master(&self) -> Texts<'_> {
         let mut at = 0;
         let left = read_number(&self.bytes, &mut at) as usize;
-        Texts { bytes: &self.bytes[at..self.entries_at], left }
+        Texts { bytes: &self.bytes[at..self.entries_at()], left }
     }
 
     /// Moves its memory if the mover asks for it.
@@ -245,7 +255,7 @@ impl StreamNode {
     /// Panics if the node is inconsistent; for tests.
     pub(super) fn debug_validate(&self) {
         let (mut live, mut deleted, mut last) = (0, 0, None);
-        for entry in self.entries_from(self.entries_at) {
+        for entry in self.entries_from(self.entries_at()) {
             assert!(last.is_none_or(|last| last < entry.id), "ids ascend");
             last = Some(entry.id);
             *(if entry.is_deleted { &mut deleted } else { &mut live }) += 1;

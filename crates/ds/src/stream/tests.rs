@@ -174,39 +174,67 @@ proptest! {
     }
 
     #[test]
-    fn a_group_is_a_list_of_who_has_what(ops in prop::collection::vec((0_u8..4, 0_u64..20, 0_u8..4), 1..100)) {
-        let mut group = Group::new(StreamId::MIN, None);
-        let mut model: Vec<(u64, u8)> = Vec::new();
-        for (kind, entry, name) in ops {
+    fn a_group_is_a_list_of_who_has_what(
+        ops in prop::collection::vec((0_u8..6, 1_u64..20, 0_u8..4, 0_i64..9), 1..100),
+        orders_first in any::<bool>(),
+    ) {
+        let (log, mut group) = (log_of(20), Group::new(StreamId::MIN, None));
+        // Entries with their owners and times; those that were released are at the front, in their order.
+        let mut model: Vec<(u64, Option<u8>, i64)> = Vec::new();
+        if orders_first {
+            assert_eq!(group.claims(&log, 0, 9, 9), []);
+        }
+        for (kind, entry, name, time_ms) in ops {
             let id = StreamId { ms: entry, seq: 0 };
-            let place = model.iter().position(|(other, _)| *other == entry);
+            let place = model.iter().position(|(other, ..)| *other == entry);
             match kind {
                 0 | 1 => {
                     let (consumer, _) = group.find_or_create(&[name], 7);
-                    group.assign(id, Pending { consumer, delivered_ms: 5, delivery_count: 1 });
+                    let consumer = Some(consumer);
+                    group.assign(id, Pending { consumer, delivered_ms: time_ms, delivery_count: 1 });
                     place.map(|place| model.remove(place));
-                    model.push((entry, name));
-                    model.sort_unstable();
+                    model.push((entry, Some(name), time_ms));
                 }
                 2 => {
+                    group.assign(id, Pending::released(1));
+                    place.map(|place| model.remove(place));
+                    let released = model.iter().take_while(|(_, owner, _)| owner.is_none()).count();
+                    model.insert(released, (entry, None, 0));
+                }
+                3 => {
                     assert_eq!(group.acknowledge(id), place.map(|place| model.remove(place)).is_some());
+                }
+                4 => {
+                    let released = model.iter().take_while(|(_, owner, _)| owner.is_none()).count();
+                    model[released..].sort_unstable_by_key(|(entry, _, time_ms)| (*time_ms, *entry));
+                    let next_ms = model.first().map(|(_, owner, time)| owner.map_or(i64::MIN, |_| time + time_ms));
+                    assert_eq!(group.next_claim_ms(&log, time_ms), next_ms);
+                    let due = model.iter().take_while(|(_, owner, time)| owner.is_none() || time + time_ms <= 9);
+                    let due: Vec<u64> = due.take(3).map(|(entry, ..)| *entry).collect();
+                    let found = group.claims(&log, time_ms, 9, 3);
+                    assert!(due.into_iter().eq(found.into_iter().map(|(id, _)| id.ms)));
+                    assert_eq!(group.next_claim_ms(&log, time_ms), next_ms);
+                    assert_eq!(group.next_claim_ms(&Log::default(), time_ms), None);
                 }
                 _ => {
                     let before = model.len();
                     let is_known = group.find(&[name]).is_some();
-                    model.retain(|(_, owner)| *owner != name);
+                    model.retain(|(_, owner, _)| *owner != Some(name));
                     assert_eq!(group.delete(&[name]), is_known.then_some(before - model.len()));
                 }
             }
             group.debug_validate();
             let all = StreamId::MIN..=StreamId::MAX;
-            let pending: Vec<(u64, u8)> = group
-                .pending_range(all.clone())
-                .map(|(id, pending)| (id.ms, group.consumer(pending.consumer).name()[0]))
-                .collect();
-            assert_eq!(pending, model);
+            let owner = |pending: &Pending| pending.consumer.map(|consumer| group.consumer(consumer).name()[0]);
+            let pending: Vec<(u64, Option<u8>)> =
+                group.pending_range(all.clone()).map(|(id, pending)| (id.ms, owner(pending))).collect();
+            let mut sorted: Vec<_> = model.iter().map(|(entry, owner, _)| (*entry, *owner)).collect();
+            sorted.sort_unstable();
+            assert_eq!(pending, sorted);
+            let released = model.iter().filter(|(_, owner, _)| owner.is_none()).map(|(entry, ..)| *entry);
+            assert!(group.released().map(|id| id.ms).eq(released));
             if let Some(consumer) = group.find(&[name]) {
-                let own = model.iter().filter(|(_, owner)| *owner == name).map(|(entry, _)| *entry);
+                let own = sorted.iter().filter(|(_, owner)| *owner == Some(name)).map(|(entry, _)| *entry);
                 let found = group.pending_range_of(consumer, all).map(|(id, _)| id.ms);
                 assert!(own.eq(found));
             }
@@ -214,6 +242,34 @@ proptest! {
         while group.drop_pending(3) {}
         assert_eq!(group.pending_len(), 0);
     }
+}
+
+/// A log with the entries 1-0, 2-0 … below `end`.
+fn log_of(end: u64) -> Log {
+    let mut log = Log::default();
+    for ms in 1..end {
+        log.append(StreamId { ms, seq: 0 }, &[b"f", b"v"], &LIMITS[0]).expect("ids ascend");
+    }
+    log
+}
+
+/// Entries that the log has no more cannot be claimed, and are not looked at again.
+#[test]
+fn claims_pass_what_was_deleted() {
+    let (mut log, mut group) = (log_of(5), Group::new(StreamId::MIN, None));
+    let (consumer, _) = group.find_or_create(b"c", 0);
+    let id = |ms| StreamId { ms, seq: 0 };
+    for ms in 1..=4 {
+        group.assign(id(ms), Pending { consumer: Some(consumer), delivered_ms: 5, delivery_count: 1 });
+    }
+    group.assign(id(4), Pending::released(1));
+    assert_eq!([1, 2, 4].map(|ms| log.delete(id(ms))), [true; 3]);
+    assert_eq!(group.next_claim_ms(&log, 10), Some(15));
+    assert_eq!(group.claims(&log, 10, 14, 9), []);
+    let found = group.claims(&log, 10, 15, 9);
+    assert!(found.iter().map(|(id, _)| id.ms).eq([3]));
+    group.debug_validate();
+    assert_eq!((group.pending_len(), group.released_len(), group.released().count()), (4, 1, 0));
 }
 
 /// Contents of Redis' macro nodes, as an approximate trim shows them.
@@ -247,4 +303,80 @@ fn the_same_fields_are_kept_once() {
         slices += 1;
     }
     assert_eq!((slices, stream.element_count()), (1, 0));
+}
+
+/// Producers as a list of what they sent.
+#[test]
+fn messages_of_producers_are_known_for_a_while() {
+    let limits = ProducerLimits { duration_s: 10, records_max: 40 };
+    let mut producers = Producers::new(limits);
+    let mut random = Random::new(7);
+    let mut model: Vec<(u64, u64, StreamId)> = Vec::new();
+    for ms in 1..4000_u64 {
+        let now_ms = ms * 25;
+        let (name, message) = (random.below(5), random.below(100));
+        let (name_text, text) = (name.to_string(), message.to_string());
+        let is_known = |id: StreamId| id.ms + 10_000 > now_ms;
+        let found =
+            model.iter().find(|(other, sent, id)| (*other, *sent) == (name, message) && is_known(*id));
+        let found = found.map(|(.., id)| *id);
+        assert_eq!(producers.find(name_text.as_bytes(), text.as_bytes(), now_ms), found);
+        if found.is_none() && random.below(3) > 0 {
+            let id = StreamId { ms: now_ms, seq: ms };
+            assert_eq!(producers.make_room(name_text.as_bytes(), text.as_bytes(), now_ms), Ok(()));
+            producers.add(name_text.as_bytes(), text.as_bytes(), id, now_ms);
+            model.push((name, message, id));
+            model.retain(|(other, _, id)| *other != name || is_known(*id));
+            while model.iter().filter(|(other, ..)| *other == name).count() > 40 {
+                let first = model.iter().position(|(other, ..)| *other == name).expect("there are many");
+                model.remove(first);
+            }
+        }
+        producers.debug_validate();
+        let known: Vec<u64> = model.iter().filter(|(.., id)| is_known(*id)).map(|(name, ..)| *name).collect();
+        let names: std::collections::BTreeSet<&u64> = known.iter().collect();
+        assert_eq!(producers.counts(now_ms), (names.len(), known.len()));
+        assert!(producers.record_count() <= model.len());
+    }
+    // Silent producers leave nothing for long.
+    for seq in 0..5 {
+        producers.add(b"other", format!("{seq}").as_bytes(), StreamId { ms: 1_000_000, seq }, 1_000_000);
+    }
+    producers.debug_validate();
+    assert_eq!((producers.len(), producers.record_count(), producers.counts(1_009_999)), (1, 5, (1, 5)));
+    let other = producers.with_limits(ProducerLimits::default());
+    assert_eq!((other.record_count(), other.added, other.is_empty()), (0, producers.added, true));
+}
+
+#[test]
+fn records_of_producers_are_limited_and_freed_in_slices() {
+    let mut stream = Stream::new();
+    let producers = stream.producers.insert(Box::new(Producers::new(ProducerLimits::default())));
+    // Records come in any order from a log.
+    for ms in [5, 3, 9, 3] {
+        producers.insert(b"p", format!("m{ms}").as_bytes(), StreamId { ms, seq: 0 });
+    }
+    producers.debug_validate();
+    assert!(producers.records(b"p").map(|(_, id)| id.ms).eq([3, 5, 9]));
+    let long = vec![b'x'; producers::ID_BYTES_MAX];
+    for number in 0..producers::BYTES_MAX / long.len() - 1 {
+        let name = number.to_string();
+        producers.insert(name.as_bytes(), &long, StreamId { ms: 9, seq: 1 });
+    }
+    assert_eq!(producers.make_room(b"p", &long, 10), Err(producers::TooMany));
+    // All are over, and some are forgotten.
+    let count = producers.record_count();
+    assert_eq!(producers.make_room(b"p", &long, 200_000), Ok(()));
+    assert!(producers.record_count() < count);
+    producers.debug_validate();
+    stream.producers = None;
+    let producers = stream.producers.insert(Box::new(Producers::new(ProducerLimits::default())));
+    for number in 0..5000_u32 {
+        producers.insert(&number.to_be_bytes(), b"m", StreamId { ms: 9, seq: 1 });
+    }
+    let mut slices = 0;
+    while stream.free_slice() {
+        slices += 1;
+    }
+    assert_eq!((slices, stream.element_count()), (10, 0));
 }

@@ -21,7 +21,7 @@ use shard::Placement;
 
 const SHARD_COUNT: u16 = 5;
 const DB_COUNT: u32 = 3;
-const STYLE: Style = Style { compresses: true, version: 11, expires_fields: true };
+const STYLE: Style = Style { compresses: true, version: 11, keeps_all: true };
 
 const SELECT: Entry = Entry {
     name: "select",

@@ -23,7 +23,7 @@ use shard::{Hold, Placement};
 
 const DB_COUNT: u32 = 16;
 const BASE: &str = "base-1.rdb";
-const STYLE: Style = Style { compresses: true, version: 11, expires_fields: true };
+const STYLE: Style = Style { compresses: true, version: 11, keeps_all: true };
 const SELECT: Entry = Entry {
     name: "select",
     arity: 2,

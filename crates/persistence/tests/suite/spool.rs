@@ -20,7 +20,7 @@ use scratch::Scratch;
 use shard::Placement;
 
 const DB_COUNT: u32 = 16;
-const STYLE: Style = Style { compresses: false, version: 10, expires_fields: true };
+const STYLE: Style = Style { compresses: false, version: 10, keeps_all: true };
 /// Operations of the disk that a spool of the test's data needs at most.
 const OPERATIONS_MAX: u64 = 1_000;
 

@@ -77,6 +77,10 @@ impl Model {
                 group.debug_validate();
                 stream.groups.insert(name.into(), *group);
             }
+            (Model::Stream(StreamModel(stream)), Part::Producers(part)) => {
+                let _ = part.add_to(&mut stream.producers);
+                stream.producers.iter().for_each(|producers| producers.debug_validate());
+            }
             (model, part) => panic!("{part:?} is no part of {model:?}"),
         }
     }
@@ -141,7 +145,7 @@ impl Model {
             }
             Model::Stream(StreamModel(stream)) => {
                 encoder.stream(stream)?;
-                ValueType::Stream2
+                encoder.style().stream_type_of(stream)
             }
         };
         Ok((value_type, encoder.finish()?))

@@ -43,6 +43,7 @@ mod shutdowns;
 mod slow_scripts;
 mod small_servers;
 mod snapshots;
+mod streams;
 mod terminal;
 mod tracking;
 mod transactions;

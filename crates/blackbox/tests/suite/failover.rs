@@ -326,6 +326,21 @@ fn an_order_that_cannot_be_carried_out_is_taken_back() {
 
 /// A replica with a new copy whose journal has no base yet would load older data after a restart. It is not promoted
 /// by mistake; if an operator insists, it waits for the base before it acknowledges anything.
+/// Writes until a journal has its spares and has been marked since: then the thread that writes its manifest has written
+/// it whole. A folder that goes away while it is replaced makes a journal fail for good.
+fn await_idle_disk_thread(folder: &str, client: &mut Client) {
+    let marked = || {
+        let manifest = format!("{folder}/journal.manifest");
+        let text = fs::read_to_string(&manifest).ok()?;
+        let has_spares = text.lines().filter(|line| line.starts_with("spare ")).count() == 2;
+        let mut names = fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+        let mark = names.find(|path| path.extension().is_some_and(|end| end == "durable"))?;
+        let written = |path: &std::path::Path| fs::metadata(path).ok()?.modified().ok();
+        Some(has_spares && written(&mark)? > written(manifest.as_ref())?)
+    };
+    eventually("its disk thread rests", || client.show("SET k old") == "OK" && marked() == Some(true));
+}
+
 #[test]
 fn a_copy_that_is_in_no_journal_yet_is_not_promoted() {
     let scratch = Scratch::new("failover-base");
@@ -336,12 +351,13 @@ fn a_copy_that_is_in_no_journal_yet_is_not_promoted() {
     let durable = ["--appendonly", "yes", "--appendfsync", "always", "--dir", &data];
     let mut second = darter(2, &durable);
     check(&mut second.client(), "SET k old", "OK");
+    let mut client = second.client();
+    await_idle_disk_thread(&format!("{data}/appendonlydir"), &mut client);
     // Nothing can be created in there.
     let (folder, away) = (format!("{data}/appendonlydir"), format!("{data}/away"));
     fs::rename(&folder, &away).expect("it can be renamed");
     fs::write(&folder, "").expect("a file can be written");
     follow(&second, &first);
-    let mut client = second.client();
     eventually("it has the copy", || client.show("GET k") == "\"new\"");
     let facts = ["slave_priority", "master_link_status", "master_sync_in_progress"];
     assert_eq!(facts.map(|fact| client.info("replication", fact)), ["0", "down", "1"]);

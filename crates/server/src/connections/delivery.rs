@@ -277,15 +277,8 @@ mod tests {
         });
         let (channel, message) = (Arc::from(*b"news"), Arc::from(*b"hi"));
         let medium = Medium::Channel(Scope::Global);
-        let published = Published {
-            to: to.into(),
-            medium,
-            channel,
-            message,
-            held_for: Lsn::NONE,
-            by: None,
-            memory: None,
-        };
+        let (to, held_for) = (to.into(), Lsn::NONE);
+        let published = Published { to, medium, channel, message, held_for, by: None, memory: None };
         let (outputs, written) = world.after(|delivery, net| delivery.deliver(&published, net));
         assert_eq!(outputs, [">4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$2\r\nhi\r\n", ""]);
         assert_eq!(written, [world.conns[0]]);

@@ -103,10 +103,13 @@ impl ThreadHost {
         {
             return multi.queue(command, args).map_or_else(Admission::Refused, |()| Admission::Queued);
         }
-        let session = running(&mut self.current);
-        if shared.scripts.is_busy() && waits_for_script(shared, session, &mut self.scripts.lua, command, args)
-        {
-            return Admission::Refused(shared.scripts.busy_error());
+        if shared.scripts.is_busy() {
+            let session = running(&mut self.current);
+            let asks_all = session.runs(&shared.table, command, asks_threads);
+            let needs = shared.judge().needs(session, &mut self.scripts.lua, command, args);
+            if asks_all || shared.judge().is_held(&needs) {
+                return Admission::Refused(shared.scripts.busy_error());
+            }
         }
         Admission::Run
     }
@@ -153,18 +156,6 @@ impl ThreadHost {
         let command = self.shared.table.named(args).ok();
         self.turn_away(command, error, out);
     }
-}
-
-/// Whether a command needs something that a slow script holds.
-fn waits_for_script(
-    shared: &Shared,
-    session: &Session,
-    lua: &mut States,
-    command: &Command,
-    args: &[&[u8]],
-) -> bool {
-    let asks_all = session.runs(&shared.table, command, asks_threads);
-    asks_all || shared.judge().is_held(&shared.judge().needs(session, lua, command, args))
 }
 
 /// Writes an error in the protocol of its command.

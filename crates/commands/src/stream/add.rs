@@ -11,7 +11,8 @@ use engine::{
 use super::ids;
 use super::producers::{IDEMPOTENCE, NOT_AUTO, Sender};
 use super::remove::REFERENCES;
-use super::trim::{TRIM_ARGS, TrimOptions, Trimming, effect_of_picked};
+use super::remove::state_deleted;
+use super::trim::{TRIM_ARGS, TrimOptions, Trimming, trimmed_to};
 
 const ZERO: &str = "ERR The ID specified in XADD must be greater than 0-0";
 const TOO_SMALL: &str = "ERR The ID specified in XADD is equal or smaller than the target stream top item";
@@ -164,10 +165,10 @@ fn xadd(ctx: &mut Ctx) -> CommandResult {
     ctx.store.changed_with(key, Change::new(Class::Stream, "xadd"), |store| {
         let len = len.to_string();
         let mut effect: Vec<&[u8]> = vec![b"XADD", key];
-        let trim = add.trim.filter(|_| trimmed.count > 0 && trimmed.picked.is_empty());
-        let trim = trim.map_or_else(Vec::new, |trim| trim.effect(&len));
+        let is_cut = trimmed.count > 0 && trimmed.picked.is_empty();
+        let trim = &trimmed_to(&len)[..if is_cut { 3 } else { 0 }];
         if message.is_none() {
-            effect.extend(&trim);
+            effect.extend(trim);
         }
         effect.push(text.as_bytes());
         effect.extend(add.pairs);
@@ -176,15 +177,14 @@ fn xadd(ctx: &mut Ctx) -> CommandResult {
             message.state(store, key, text.as_bytes());
             // Its entry may be trimmed away at once.
             if !trim.is_empty() {
-                store.effect(&[&[&b"XTRIM"[..], key], &trim[..]].concat());
+                store.effect(&[&[&b"XTRIM"[..], key], trim].concat());
             }
         }
-        if !trimmed.picked.is_empty() {
-            effect_of_picked(store, key, &trimmed.picked);
-        }
+        state_deleted(store, key, &trimmed.picked);
+        trimmed.acknowledged.state(store, key);
     });
     if trimmed.count > 0 {
-        let change = Change::new(Class::Stream, "xtrim").times(trimmed.acknowledged).untold();
+        let change = Change::new(Class::Stream, "xtrim").times(trimmed.acknowledged.count()).untold();
         ctx.store.also_changed(key, change);
     }
     ctx.store.got_more(key);

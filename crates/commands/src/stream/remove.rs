@@ -1,12 +1,14 @@
 //! Deletes entries by id: XDEL, and XDELEX and XACKDEL of Redis 8.2, which consider whether entries are pending in
 //! groups.
 
+use std::collections::BTreeMap;
+
 use ds::stream::{Stream, StreamId};
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
-    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer,
-    key, keyword_is, oneof, parse_i64, string, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, Store, block,
+    integer, key, keyword_is, oneof, parse_i64, string, token,
 };
 
 use super::ids;
@@ -98,10 +100,15 @@ impl References {
     }
 
     /// Deletes the entry `id` from `stream`. `None` if it is still needed; otherwise whether it existed.
-    pub(super) fn delete(self, stream: &mut Stream, id: StreamId) -> Option<bool> {
+    pub(super) fn delete(
+        self,
+        stream: &mut Stream,
+        id: StreamId,
+        acknowledged: &mut Acknowledged,
+    ) -> Option<bool> {
         match self {
             References::Keep => {}
-            References::Delete => stream.groups.values_mut().for_each(|group| _ = group.acknowledge(id)),
+            References::Delete => acknowledged.take(stream, id),
             References::Mind => {
                 let needs = |group: &ds::stream::Group| group.last_id < id || group.pending(id).is_some();
                 if stream.groups.values().any(needs) {
@@ -111,6 +118,48 @@ impl References {
         }
         Some(stream.log.delete(id))
     }
+}
+
+/// Entries that were pending in groups and no longer are.
+#[derive(Default)]
+pub(super) struct Acknowledged(BTreeMap<Box<[u8]>, Vec<StreamId>>);
+
+impl Acknowledged {
+    /// Makes no group wait for `id` any more.
+    pub(super) fn take(&mut self, stream: &mut Stream, id: StreamId) {
+        for (name, group) in &mut stream.groups {
+            if group.acknowledge(id) {
+                self.note(name, id);
+            }
+        }
+    }
+
+    fn note(&mut self, group: &[u8], id: StreamId) {
+        self.0.entry(group.into()).or_default().push(id);
+    }
+
+    /// How many there are, counted for each group.
+    pub(super) fn count(&self) -> usize {
+        self.0.values().map(Vec::len).sum()
+    }
+
+    /// States it in commands that every replica knows.
+    pub(super) fn state(&self, store: &mut Store, key: &[u8]) {
+        self.0.iter().for_each(|(group, ids)| state_ids(store, &[b"XACK", key, group], ids));
+    }
+}
+
+/// States the deletion of entries.
+pub(super) fn state_deleted(store: &mut Store, key: &[u8], ids: &[StreamId]) {
+    if !ids.is_empty() {
+        state_ids(store, &[b"XDEL", key], ids);
+    }
+}
+
+fn state_ids(store: &mut Store, words: &[&[u8]], ids: &[StreamId]) {
+    let texts: Vec<String> = ids.iter().map(StreamId::to_string).collect();
+    let ids: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+    store.effect(&[words, &ids[..]].concat());
 }
 
 /// The options for references in groups.
@@ -136,21 +185,19 @@ fn xdelex(ctx: &mut Ctx) -> CommandResult {
     let (references, texts) = References::parse(&ctx.args[2..])?;
     let Some(stream) = stream else { return reply_not_there(ctx, texts.len()) };
     let ids = ids::parse_all(texts)?;
-    let pending_before = stream.element_count() - stream.log.len();
     ctx.reply.array(ids.len());
-    let mut deleted = 0;
+    let (mut acknowledged, mut deleted) = (Acknowledged::default(), Vec::new());
     for id in ids {
-        ctx.reply.int(match references.delete(stream, id) {
+        ctx.reply.int(match references.delete(stream, id, &mut acknowledged) {
             None => STILL_NEEDED,
             Some(false) => NOT_THERE,
             Some(true) => {
-                deleted += 1;
+                deleted.push(id);
                 DELETED
             }
         });
     }
-    let acknowledged = pending_before - (stream.element_count() - stream.log.len());
-    finish(ctx, key, acknowledged, deleted)
+    finish(ctx, key, &acknowledged, &deleted)
 }
 
 pub(super) const XACKDEL: Entry = Entry {
@@ -174,19 +221,21 @@ fn xackdel(ctx: &mut Ctx) -> CommandResult {
     };
     let ids = ids::parse_all(texts)?;
     ctx.reply.array(ids.len());
-    let (mut acknowledged, mut deleted) = (0, 0);
+    let (mut acknowledged, mut deleted) = (Acknowledged::default(), Vec::new());
     for id in ids {
         if !stream.groups.get_mut(group).is_some_and(|group| group.acknowledge(id)) {
             ctx.reply.int(NOT_THERE);
             continue;
         }
-        acknowledged += 1;
-        let outcome = references.delete(stream, id);
-        deleted += usize::from(outcome == Some(true));
+        acknowledged.note(group, id);
+        let outcome = references.delete(stream, id, &mut acknowledged);
+        if outcome == Some(true) {
+            deleted.push(id);
+        }
         // An entry that was already gone counts as deleted, too.
         ctx.reply.int(if outcome.is_some() { DELETED } else { STILL_NEEDED });
     }
-    finish(ctx, key, acknowledged, deleted)
+    finish(ctx, key, &acknowledged, &deleted)
 }
 
 fn reply_not_there(ctx: &mut Ctx, count: usize) -> CommandResult {
@@ -195,13 +244,17 @@ fn reply_not_there(ctx: &mut Ctx, count: usize) -> CommandResult {
     Ok(())
 }
 
-/// Announces the changes. The command itself is the effect, because replaying it does the same.
-fn finish(ctx: &mut Ctx, key: &[u8], acknowledged: usize, deleted: usize) -> CommandResult {
-    if deleted > 0 {
-        ctx.store.also_changed(key, Change::new(Class::Stream, "xdel").times(deleted));
+/// Announces the changes. Redis 7 does not know the commands, so their effects are stated in others.
+fn finish(ctx: &mut Ctx, key: &[u8], acknowledged: &Acknowledged, deleted: &[StreamId]) -> CommandResult {
+    if !deleted.is_empty() {
+        ctx.store.also_changed(key, Change::new(Class::Stream, "xdel").times(deleted.len()));
     }
-    if acknowledged + deleted > 0 {
-        ctx.changed(key, Change::UNNAMED.times(acknowledged).untold());
+    let count = acknowledged.count();
+    if count + deleted.len() > 0 {
+        ctx.store.changed_with(key, Change::UNNAMED.times(count).untold(), |store| {
+            acknowledged.state(store, key);
+            state_deleted(store, key, deleted);
+        });
     }
     Ok(())
 }

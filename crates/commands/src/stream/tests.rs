@@ -236,8 +236,32 @@ fn effects_of_trims_that_mind_groups_say_what_went() {
     for (line, expected) in [
         ("XADD s ACKED MAXLEN 1 4-1 f v", vec!["XADD s 4-1 f v", "XDEL s 1-1 2-1"]),
         ("XTRIM s MAXLEN 0 ACKED", vec![]),
-        ("XADD s DELREF MAXLEN 1 5-1 f v", vec!["XADD s MAXLEN = 1 DELREF 5-1 f v"]),
-        ("XTRIM s DELREF MINID 9", vec!["XTRIM s MAXLEN = 0 DELREF"]),
+        ("XADD s DELREF MAXLEN 1 5-1 f v", vec!["XADD s MAXLEN = 1 5-1 f v", "XACK s g 3-1"]),
+        ("XTRIM s DELREF MINID 9", vec!["XTRIM s MAXLEN = 0"]),
+        ("XDELEX s DELREF IDS 1 5-1", vec![]),
+    ] {
+        clients.run(1, line);
+        assert_eq!(clients.effects(), expected, "{line}");
+    }
+}
+
+#[test]
+fn effects_of_deletions_are_commands_that_every_replica_knows() {
+    let mut clients = Clients::new();
+    for line in
+        ["XADD s 1-1 f v", "XADD s 2-1 f v", "XADD s 3-1 f v", "XGROUP CREATE s g 0", "XGROUP CREATE s h 0"]
+    {
+        clients.run(1, line);
+    }
+    clients.run(1, "XREADGROUP GROUP g alice STREAMS s >");
+    clients.run(1, "XREADGROUP GROUP h bob COUNT 2 STREAMS s >");
+    clients.effects();
+    for (line, expected) in [
+        ("XDELEX s DELREF IDS 2 1-1 9-9", vec!["XACK s g 1-1", "XACK s h 1-1", "XDEL s 1-1"]),
+        ("XACKDEL s g ACKED IDS 1 2-1", vec!["XACK s g 2-1"]),
+        ("XACKDEL s h IDS 1 2-1", vec!["XACK s h 2-1", "XDEL s 2-1"]),
+        ("XDELEX s KEEPREF IDS 1 3-1", vec!["XDEL s 3-1"]),
+        ("XDELEX s IDS 1 3-1", vec![]),
     ] {
         clients.run(1, line);
         assert_eq!(clients.effects(), expected, "{line}");

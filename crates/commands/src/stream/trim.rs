@@ -12,7 +12,7 @@ use engine::{
 };
 
 use super::ids;
-use super::remove::{REFERENCES, References};
+use super::remove::{Acknowledged, REFERENCES, References, state_deleted};
 
 const BOTH: &str = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible";
 const MAXLEN_NEGATIVE: &str = "ERR The MAXLEN argument must be >= 0.";
@@ -55,32 +55,20 @@ pub(super) struct Trimming {
 pub(super) struct Trimmed {
     /// The number of entries removed.
     pub(super) count: usize,
-    /// The number of removed entries that were pending in a group.
-    pub(super) acknowledged: usize,
+    /// Removed entries that were pending in groups.
+    pub(super) acknowledged: Acknowledged,
     /// Entries that were not the oldest; the effect names them.
     pub(super) picked: Vec<StreamId>,
 }
 
 impl Trimming {
-    /// The words of an effect that trims to `len`, the length as text.
-    pub(super) fn effect<'a>(&self, len: &'a str) -> Vec<&'a [u8]> {
-        let mut words: Vec<&[u8]> = vec![b"MAXLEN", b"=", len.as_bytes()];
-        if self.references == References::Delete {
-            words.push(b"DELREF");
-        }
-        words
-    }
-
     pub(super) fn apply(&self, stream: &mut Stream) -> Trimmed {
         match self.references {
             References::Keep => Trimmed { count: stream.log.trim(&self.trim), ..Trimmed::default() },
             References::Delete => {
-                let (candidates, pending_before) = (self.candidates(stream), pending_count(stream));
+                let (candidates, mut acknowledged) = (self.candidates(stream), Acknowledged::default());
                 let count = stream.log.trim(&self.trim);
-                for id in &candidates[..count] {
-                    stream.groups.values_mut().for_each(|group| _ = group.acknowledge(*id));
-                }
-                let acknowledged = pending_before - pending_count(stream);
+                candidates[..count].iter().for_each(|id| acknowledged.take(stream, *id));
                 Trimmed { count, acknowledged, picked: Vec::new() }
             }
             References::Mind => self.pick(stream),
@@ -102,7 +90,7 @@ impl Trimming {
 
     /// Deletes candidates that no group needs, until few enough entries are left.
     fn pick(&self, stream: &mut Stream) -> Trimmed {
-        let mut picked = Vec::new();
+        let (mut picked, mut acknowledged) = (Vec::new(), Acknowledged::default());
         for id in self.candidates(stream) {
             let is_over = match self.trim.keep {
                 Keep::Newest(kept) => stream.log.len() <= kept,
@@ -111,24 +99,17 @@ impl Trimming {
             if is_over || (self.trim.limit > 0 && picked.len() >= self.trim.limit) {
                 break;
             }
-            if self.references.delete(stream, id) == Some(true) {
+            if self.references.delete(stream, id, &mut acknowledged) == Some(true) {
                 picked.push(id);
             }
         }
-        Trimmed { count: picked.len(), acknowledged: 0, picked }
+        Trimmed { count: picked.len(), acknowledged, picked }
     }
 }
 
-fn pending_count(stream: &Stream) -> usize {
-    stream.element_count() - stream.log.len()
-}
-
-/// Records the deletion of entries that a trim picked.
-pub(super) fn effect_of_picked(store: &mut Store, key: &[u8], picked: &[StreamId]) {
-    let texts: Vec<String> = picked.iter().map(StreamId::to_string).collect();
-    let mut effect: Vec<&[u8]> = vec![b"XDEL", key];
-    effect.extend(texts.iter().map(String::as_bytes));
-    store.effect(&effect);
+/// The words of an effect that trims to this length.
+pub(super) fn trimmed_to(len: &str) -> [&[u8]; 3] {
+    [b"MAXLEN", b"=", len.as_bytes()]
 }
 
 impl TrimOptions {
@@ -250,13 +231,14 @@ fn xtrim(ctx: &mut Ctx) -> CommandResult {
     if trimmed.count > 0 {
         ctx.store.changed_with(key, Change::new(Class::Stream, "xtrim").times(trimmed.count), |store| {
             if trimmed.picked.is_empty() {
-                let len = len.to_string();
-                store.effect(&[&[&b"XTRIM"[..], key], &trim.effect(&len)[..]].concat());
+                store.effect(&[&[&b"XTRIM"[..], key], &trimmed_to(&len.to_string())[..]].concat());
             } else {
-                effect_of_picked(store, key, &trimmed.picked);
+                state_deleted(store, key, &trimmed.picked);
             }
+            trimmed.acknowledged.state(store, key);
         });
-        ctx.store.also_changed(key, Change::UNNAMED.times(trimmed.acknowledged).untold());
+        let count = trimmed.acknowledged.count();
+        ctx.store.also_changed(key, Change::UNNAMED.times(count).untold());
     }
     ctx.reply.int(trimmed.count as i64);
     Ok(())

@@ -294,11 +294,11 @@ fn runs_full_and_goes_on(policy: &str) {
     }
     server.signal(Signal::KILL);
     server.wait();
-    // A start needs a segment of its own. Without it, what is there is served.
+    // A start writes the manifest again, and needs a segment of its own. Without room, what is there is served.
     disk.fill_up();
     let mut server = disk.start(policy).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(account.check(&server, PATIENCE), KEYS);
-    expect_refusal(&server, &["cannot make a segment", "No space left on device", "(make room on the disk)"]);
+    expect_refusal(&server, &["cannot write it", "No space left on device", "(make room on the disk)"]);
     server.signal(Signal::TERM);
     assert!(server.wait().success());
     (1..=2).for_each(|number| disk.relieve(number));

@@ -63,7 +63,8 @@ settings! {
     };
     MAINT_ENDPOINT = Setting {
         name: "maint-notifications-endpoint",
-        doc: "Where clients are told to go at a handover, as `host:port`; empty: to the server that takes over; `none`: nowhere, because a name or an address moves",
+        doc: "Where clients are told to go at a handover, as `host:port`; empty: to the server that takes over",
+        details: "`none`: nowhere, because a name or an address moves to that server.",
         ..Setting::of(group::REPLICATION)
     };
     MAINT_SECONDS = Setting {

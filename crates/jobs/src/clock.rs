@@ -17,7 +17,6 @@ use keyspace::queue::{ACTIVE, CRON, DELAYED};
 use resp::Proto;
 use shard::ShardId;
 
-use crate::BEHIND_MS_MAX;
 use crate::job::Jobs;
 use crate::names::queue_of;
 
@@ -78,8 +77,8 @@ fn move_times(store: &mut Store, shard: ShardId, by_ms: Option<i64>) {
 fn move_set(jobs: &Jobs<'_>, store: &mut Store, key: &[u8], by_ms: Option<i64>) -> Result<(), CommandError> {
     if key.ends_with(CRON) {
         // At the first look, the schedule may have run just before, elsewhere, by a clock that was read later than this
-        // thread's: it would run twice.
-        return reschedule(jobs, store, if by_ms.is_none() { BEHIND_MS_MAX } else { 0 });
+        // thread's: it would run twice. So here, too, less than a jump is none.
+        return reschedule(jobs, store, if by_ms.is_none() { JUMP_MS } else { 0 });
     }
     let Some(by_ms) = by_ms else { return Ok(()) };
     if key.ends_with(ACTIVE) {

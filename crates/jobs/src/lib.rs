@@ -75,7 +75,3 @@ pub use crate::commands::ENTRIES;
 pub use crate::limits::RATES;
 pub use crate::timers::{JobTimers, Whose};
 pub use crate::upkeep::Upkeep;
-
-/// A thread reads the clock at the beginning of its turn and may lose its processor then, so others, also on another
-/// server, may have acted by later times: later by less than this.
-pub(crate) const BEHIND_MS_MAX: i64 = 10_000;

@@ -37,11 +37,12 @@ use engine::{
 use keyspace::List;
 use keyspace::queue::{LIMIT, RATE};
 
-use crate::BEHIND_MS_MAX;
-
 /// The largest number in a limit. As milliseconds it is about ten thousand years, and a double represents any
 /// time until then.
 const NUMBER_MAX: i64 = 1 << 48;
+/// A thread reads the clock at the beginning of its turn and may lose its processor then, so it may see later takes of
+/// other threads: later by less than this.
+const BEHIND_MS_MAX: i64 = 10_000;
 /// The number of parts of the window. Takes within one part count as the last of them.
 const PARTS: i64 = 1000;
 

@@ -22,6 +22,8 @@ use crate::names::queue_of;
 
 /// A clock that moves by less than this is being adjusted, not set.
 pub(crate) const JUMP_MS: i64 = 1_000;
+/// A clock that is this far back at the first look was not set back: the thread read it a little before it looks.
+const FIRST_LOOK_MS: i64 = 250;
 /// Fixed times do not come again if the clock goes back by less than this.
 const COMES_AGAIN_MS: i64 = 3 * 3_600_000;
 /// The most delayed jobs that are moved per queue: those that are due first.
@@ -77,8 +79,8 @@ fn move_times(store: &mut Store, shard: ShardId, by_ms: Option<i64>) {
 fn move_set(jobs: &Jobs<'_>, store: &mut Store, key: &[u8], by_ms: Option<i64>) -> Result<(), CommandError> {
     if key.ends_with(CRON) {
         // At the first look, the schedule may have run just before, elsewhere, by a clock that was read later than this
-        // thread's: it would run twice. So here, too, less than a jump is none.
-        return reschedule(jobs, store, if by_ms.is_none() { JUMP_MS } else { 0 });
+        // thread's: it would run twice.
+        return reschedule(jobs, store, if by_ms.is_none() { FIRST_LOOK_MS } else { 0 });
     }
     let Some(by_ms) = by_ms else { return Ok(()) };
     if key.ends_with(ACTIVE) {

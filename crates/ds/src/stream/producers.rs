@@ -13,6 +13,7 @@
 //! Streams without producers have none of this but a null pointer.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::ops::Bound;
 
 use super::id::StreamId;
@@ -64,7 +65,7 @@ impl ProducerLimits {
 }
 
 /// See the head of this file.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Producers {
     seed: ObjectSeed,
     limits: ProducerLimits,
@@ -98,6 +99,24 @@ struct SentMessage {
 /// Why a message cannot be recorded: too much is known already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooMany;
+
+/// Without the seed and the hashes, so that equal contents look the same.
+impl fmt::Debug for Producers {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let records_of = |producer: &Producer| -> Vec<(StreamId, Box<[u8]>)> {
+            producer.records.iter().map(|record| (record.id, record.message.clone())).collect()
+        };
+        let records: Vec<_> =
+            self.by_name.iter().map(|(name, producer)| (name, records_of(producer))).collect();
+        formatter
+            .debug_struct("Producers")
+            .field("limits", &self.limits)
+            .field("added", &self.added)
+            .field("duplicates", &self.duplicates)
+            .field("records", &records)
+            .finish()
+    }
+}
 
 impl Producers {
     /// No producers yet, with these limits.

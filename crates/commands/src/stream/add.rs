@@ -8,11 +8,10 @@ use engine::{
     keyword_is, oneof, string, token,
 };
 
-use super::ids;
 use super::producers::{IDEMPOTENCE, NOT_AUTO, Sender};
 use super::remove::REFERENCES;
-use super::remove::state_deleted;
 use super::trim::{TRIM_ARGS, TrimOptions, Trimming, trimmed_to};
+use super::{effects, ids};
 
 const ZERO: &str = "ERR The ID specified in XADD must be greater than 0-0";
 const TOO_SMALL: &str = "ERR The ID specified in XADD is equal or smaller than the target stream top item";
@@ -180,7 +179,7 @@ fn xadd(ctx: &mut Ctx) -> CommandResult {
                 store.effect(&[&[&b"XTRIM"[..], key], trim].concat());
             }
         }
-        state_deleted(store, key, &trimmed.picked);
+        effects::deleted(store, key, &trimmed.picked);
         trimmed.acknowledged.state(store, key);
     });
     if trimmed.count > 0 {

@@ -1,4 +1,5 @@
-//! The effects of reading in groups: the entries that each consumer got, and the progress of the group.
+//! The effects of reading in groups and of deletions: the entries that each consumer got, the progress of the group, and
+//! the entries that are gone.
 //!
 //! All but [`created`] are for `Store::changed_with`. A claim in an effect gives entries to a consumer
 //! regardless of who has them, with their current time and number of deliveries.
@@ -44,11 +45,21 @@ pub(super) fn claimed(store: &mut Store, owner: Owner, entries: &[(StreamId, i64
 
 /// Records that entries are no longer pending.
 pub(super) fn acknowledged(store: &mut Store, key: &[u8], group: &[u8], ids: &[StreamId]) {
+    of_ids(store, &[b"XACK", key, group], ids);
+}
+
+/// Records that entries are deleted.
+pub(super) fn deleted(store: &mut Store, key: &[u8], ids: &[StreamId]) {
+    of_ids(store, &[b"XDEL", key], ids);
+}
+
+/// Records a command that ends with ids, if there are any.
+fn of_ids(store: &mut Store, words: &[&[u8]], ids: &[StreamId]) {
     if ids.is_empty() {
         return;
     }
     let ids: Vec<String> = ids.iter().map(StreamId::to_string).collect();
-    let mut effect: Vec<&[u8]> = vec![b"XACK", key, group];
+    let mut effect = words.to_vec();
     effect.extend(ids.iter().map(String::as_bytes));
     store.effect(&effect);
 }

@@ -11,7 +11,7 @@ use engine::{
     integer, key, keyword_is, oneof, parse_i64, string, token,
 };
 
-use super::ids;
+use super::{effects, ids};
 
 const NUMBER_NOT_POSITIVE: &str = "ERR Number of IDs must be a positive integer";
 const NUMBER_TOO_LARGE: &str = "ERR The `numids` parameter must match the number of arguments";
@@ -145,21 +145,8 @@ impl Acknowledged {
 
     /// States it in commands that every replica knows.
     pub(super) fn state(&self, store: &mut Store, key: &[u8]) {
-        self.0.iter().for_each(|(group, ids)| state_ids(store, &[b"XACK", key, group], ids));
+        self.0.iter().for_each(|(group, ids)| effects::acknowledged(store, key, group, ids));
     }
-}
-
-/// States the deletion of entries.
-pub(super) fn state_deleted(store: &mut Store, key: &[u8], ids: &[StreamId]) {
-    if !ids.is_empty() {
-        state_ids(store, &[b"XDEL", key], ids);
-    }
-}
-
-fn state_ids(store: &mut Store, words: &[&[u8]], ids: &[StreamId]) {
-    let texts: Vec<String> = ids.iter().map(StreamId::to_string).collect();
-    let ids: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
-    store.effect(&[words, &ids[..]].concat());
 }
 
 /// The options for references in groups.
@@ -253,7 +240,7 @@ fn finish(ctx: &mut Ctx, key: &[u8], acknowledged: &Acknowledged, deleted: &[Str
     if count + deleted.len() > 0 {
         ctx.store.changed_with(key, Change::UNNAMED.times(count).untold(), |store| {
             acknowledged.state(store, key);
-            state_deleted(store, key, deleted);
+            effects::deleted(store, key, deleted);
         });
     }
     Ok(())

@@ -11,8 +11,8 @@ use engine::{
     block, integer, key, keyword_is, oneof, parse_i64, string, token,
 };
 
-use super::ids;
-use super::remove::{Acknowledged, REFERENCES, References, state_deleted};
+use super::remove::{Acknowledged, REFERENCES, References};
+use super::{effects, ids};
 
 const BOTH: &str = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible";
 const MAXLEN_NEGATIVE: &str = "ERR The MAXLEN argument must be >= 0.";
@@ -233,7 +233,7 @@ fn xtrim(ctx: &mut Ctx) -> CommandResult {
             if trimmed.picked.is_empty() {
                 store.effect(&[&[&b"XTRIM"[..], key], &trimmed_to(&len.to_string())[..]].concat());
             } else {
-                state_deleted(store, key, &trimmed.picked);
+                effects::deleted(store, key, &trimmed.picked);
             }
             trimmed.acknowledged.state(store, key);
         });

@@ -106,6 +106,11 @@ impl Member {
         }
     }
 
+    /// This process.
+    pub fn me(&self) -> &Instance {
+        &self.me
+    }
+
     /// Its role, by the document as it knows it.
     pub fn role(&self) -> Role {
         let Some(view) = &self.view else { return Role::Outside };
@@ -119,6 +124,16 @@ impl Member {
     /// The process that leads its term.
     pub fn leader(&self) -> Option<&Instance> {
         self.view.as_ref().map(|view| &view.group.leader)
+    }
+
+    /// Whether this node belongs to the group.
+    pub fn has_member(&self, node: &NodeId) -> bool {
+        self.view.as_ref().is_some_and(|view| view.group.members.contains(node))
+    }
+
+    /// Where a write is when a member acknowledges it.
+    pub fn ack(&self) -> Safety {
+        self.view.as_ref().map_or(Safety::Durable, |view| view.params.ack)
     }
 
     /// The revision of the document that it knows.
@@ -225,13 +240,17 @@ impl Member {
         }
     }
 
+    /// Whether it may acknowledge what it applies: it follows, and has not decided to take over (rule 7).
+    pub fn may_acknowledge(&self) -> bool {
+        let is_silent = self.takes_over() && !mutant::is_on(BrokenRule::KeepGranting);
+        !self.leads() && !is_silent && self.follows()
+    }
+
     /// The acknowledgement to send now, if there is a primary to tell. [`sent`](Self::sent) must follow: the promise is
     /// counted from there (rule 1).
     pub fn acknowledge(&mut self, data: &Data) -> Option<Ack> {
         let view = self.view.as_ref()?;
-        // From the decision to take over, it acknowledges nothing and grants nothing (rule 7).
-        let is_silent = self.takes_over() && !mutant::is_on(BrokenRule::KeepGranting);
-        if self.leads() || is_silent || !data.is_whole {
+        if !self.may_acknowledge() || !data.is_whole {
             return None;
         }
         let offset = match view.params.ack {
@@ -322,23 +341,42 @@ impl Member {
         self.primary.committed
     }
 
-    /// The end of what everyone has that the primary waits for.
-    fn held_by_all(&self, data: &Data) -> StreamPosition {
-        let Some(view) = self.view.as_ref().filter(|_| self.leads()) else { return StreamPosition::START };
-        let mut peers = self.peers();
-        let is_alone = peers.is_empty() && view.params.alone == Safety::Durable;
+    /// Whether a write is acknowledged only when it is durable at this primary.
+    pub fn waits_for_own_disk(&self) -> bool {
+        let Some(view) = self.view.as_ref().filter(|_| self.leads()) else { return false };
+        let is_alone = self.peers().is_empty() && view.params.alone == Safety::Durable;
         // While a change that leaves it alone is on its way, another member may believe that it has the rest (rule 7).
         let is_going_alone = self.pending.as_ref().is_some_and(|pending| pending.leaves_alone(&self.me))
             && !mutant::is_on(BrokenRule::AloneNoSync);
-        let own = match view.params.ack == Safety::Durable || is_alone || is_going_alone {
-            true => data.durable.min(data.written),
-            false => data.written,
-        };
+        view.params.ack == Safety::Durable || is_alone || is_going_alone
+    }
+
+    /// Whether this primary waits for no other member and no replica that is about to become one.
+    pub fn waits_for_no_other(&self) -> bool {
+        self.leads() && self.waited_for().is_empty()
+    }
+
+    /// Whom writes wait for beside this primary: the members, and a replica that is about to become one.
+    fn waited_for(&self) -> BTreeSet<Instance> {
+        let mut peers = self.peers();
         if let Some(joining) = self.primary.joining.as_ref().filter(|joining| joining.is_waited_for)
             && let Some((node, heard)) = self.primary.heard().find(|(node, _)| **node == joining.node)
         {
             peers.insert(Instance { node: node.clone(), life: heard.life });
         }
+        peers
+    }
+
+    /// The end of what everyone has that the primary waits for.
+    fn held_by_all(&self, data: &Data) -> StreamPosition {
+        if !self.leads() {
+            return StreamPosition::START;
+        }
+        let own = match self.waits_for_own_disk() {
+            true => data.durable.min(data.written),
+            false => data.written,
+        };
+        let peers = self.waited_for();
         let has = |peer: &Instance| {
             self.primary.heard_from(peer).map_or(StreamPosition::START, |heard| heard.offset)
         };

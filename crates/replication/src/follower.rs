@@ -36,6 +36,8 @@ use crate::stage::FollowerAround;
 
 /// The delay before it reconnects.
 const RETRY_MS: u64 = 1000;
+/// The delay in a group, whose primary may have begun to lead a moment ago.
+const GROUP_RETRY_MS: u64 = 50;
 /// The delay if only a change of the settings can help. Each attempt may cost the primary a snapshot.
 const HOPELESS_RETRY_MS: u64 = 60_000;
 /// Rounds that are applied before other clients get their turn.
@@ -153,6 +155,7 @@ impl<L> Follower<L> {
         if self.is_outdated(following) {
             self.version = following.version();
             if let Some(conn) = self.conn() {
+                around.parts().log.synced.group.note_unlinked();
                 around.close(conn);
             }
             self.stance = Stance::Resting { until_ms: 0 };
@@ -184,6 +187,10 @@ impl<L> Follower<L> {
     fn dial(&mut self, around: &mut dyn FollowerAround<L>) {
         let following = around.parts().following;
         let Some(address) = following.primary() else { return };
+        let group = &around.parts().log.synced.group;
+        if group.is_on() && !group.may_follow(&around.parts()) {
+            return;
+        }
         let resume = match following.resume() {
             Resume::Later => return,
             Resume::Nowhere => None,
@@ -228,6 +235,7 @@ impl<L> Follower<L> {
             port,
             address,
             resume,
+            node: around.parts().log.synced.group.introduction().map(|node| node.to_string()),
             hands_over,
             forces,
             takes_snapshots,
@@ -285,7 +293,13 @@ impl<L> Follower<L> {
 
     fn rest(&mut self, around: &mut dyn FollowerAround<L>) {
         let now_ms = around.now_ms();
-        let retry_ms = if self.is_hopeless() { HOPELESS_RETRY_MS } else { RETRY_MS };
+        let group = &around.parts().log.synced.group;
+        let retry_ms = match (self.is_hopeless(), group.is_on()) {
+            (true, _) => HOPELESS_RETRY_MS,
+            (false, true) => GROUP_RETRY_MS,
+            (false, false) => RETRY_MS,
+        };
+        group.note_unlinked();
         self.stance = Stance::Resting { until_ms: now_ms + retry_ms };
         self.applier.break_off();
         if around.parts().following.is_replica() {
@@ -370,6 +384,10 @@ impl<L> Linked<L> {
             around.set_reading(self.conn, reads);
         }
         self.note_durable(around);
+        if self.link.number().is_some() {
+            let is_silent = !around.parts().log.synced.group.may_acknowledge();
+            self.link.set_silent(is_silent, around.now_ms());
+        }
         self.link.set_divergence(following.divergence.load(Ordering::Relaxed));
         if self.pending.is_none() && self.link.state() == LinkState::Connected && self.link.is_proven() {
             following.prove();
@@ -537,6 +555,8 @@ impl<L> Turn<'_, L> {
             }
         };
         handover::succeed(&around.parts());
+        let parts = around.parts();
+        parts.log.synced.group.note_linked(self.linked.link.number(), parts.primary.history().id);
         around.finish();
         around.leave();
         if drops_replicas {

@@ -91,6 +91,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("bench", 4),
     ("engine", 4),
     ("group", 5),
+    ("agent", 5),
     ("acl", 5),
     ("pubsub", 5),
     ("memcached", 5),

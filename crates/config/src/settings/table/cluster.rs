@@ -96,6 +96,7 @@ settings! {
     CLUSTER_ANNOUNCE_IP = Setting {
         name: "cluster-announce-ip",
         doc: "Address or name under which the other nodes and clients reach this one; empty: the one towards the store",
+        details: "Set it if etcd runs on the same machine, or if addresses are translated. A server that listens on certain addresses only announces one of them.",
         ..Setting::of(group::CLUSTER)
     };
     CLUSTER_ANNOUNCE_PORT = Setting {

@@ -12,9 +12,13 @@
 mod announcing;
 mod error;
 mod founding;
+mod node;
+mod state;
 mod store_options;
 
 pub use announcing::{ProcessFacts, announcement, own_address};
 pub use error::Error;
 pub use founding::{cluster_of, first_document, group_of, may_create, node_id_of, params};
+pub use node::{Agent, DialTls};
+pub use state::NodeState;
 pub use store_options::{StoreOptions, open_store};

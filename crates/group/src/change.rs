@@ -228,15 +228,26 @@ impl Member {
         self.dead.contains(&view.group.leader.life) || has_waited && !self.replica.has_promised(now_ms)
     }
 
+    /// The nodes whose [standings](Standing) a recovery needs. Empty if none is possible now.
+    pub fn recovery_waits_for(&self) -> Vec<NodeId> {
+        let Some(view) = self.view.as_ref().filter(|view| self.may_recover(view)) else { return Vec::new() };
+        let others = view.group.in_sync.keys().filter(|node| **node != self.me.node);
+        if view.params.ack == Safety::Applied { others.cloned().collect() } else { Vec::new() }
+    }
+
+    /// Whether all members are dead, and this node was one of them.
+    fn may_recover(&self, view: &View) -> bool {
+        let was_member = view.group.in_sync.contains_key(&self.me.node) && !view.group.has_in_sync(&self.me);
+        was_member && self.pending.is_none() && view.group.in_sync.values().all(|life| self.dead.contains(life))
+    }
+
     /// Rule 10: all members are dead, and this node was one of them and has its data. If members acknowledge what is not
     /// durable, all nodes must be back, and the one whose data reach furthest leads: the newest term first, since a node may
     /// have more bytes of an older one.
     fn recover(&self, data: &Data, standings: &[Standing]) -> Option<(GroupChange, ReplicaGroup)> {
         let view = self.view.as_ref()?;
-        let was_member = view.group.in_sync.contains_key(&self.me.node) && !view.group.has_in_sync(&self.me);
-        let are_dead = view.group.in_sync.values().all(|life| self.dead.contains(life));
         let is_whole = data.is_whole || mutant::is_on(BrokenRule::EmptyLeads);
-        if !was_member || !are_dead || !is_whole {
+        if !self.may_recover(view) || !is_whole {
             return None;
         }
         if view.params.ack == Safety::Applied && !mutant::is_on(BrokenRule::RecoverAny) {

@@ -192,7 +192,8 @@ impl Member {
             Swap::Done(revision) => self.learn(&proposed(revision), data, now_ms),
             Swap::Lost(reading) => self.learn(&reading, data, now_ms),
             Swap::NotDone(_) => {
-                self.pending = None;
+                // What settles a change is another one: that it failed says nothing of the change that is to be settled.
+                self.pending.take_if(|pending| !pending.is_unknown);
                 Ok(self.role())
             }
             Swap::Unknown(_) if mutant::is_on(BrokenRule::UnknownIsFailed) => {
@@ -385,6 +386,17 @@ impl Member {
         theirs.map_or(own, |theirs| theirs.min(own))
     }
 
+    /// The other member in sync that has most.
+    pub fn best_successor(&self) -> Option<NodeId> {
+        let view = self.view.as_ref()?;
+        let others = view.group.in_sync.iter().filter(|(node, _)| **node != self.me.node);
+        let has = |(node, life): &(&NodeId, &Life)| {
+            let instance = Instance { node: (*node).clone(), life: **life };
+            self.primary.heard_from(&instance).map(|heard| heard.offset)
+        };
+        others.max_by_key(has).map(|(node, _)| node.clone())
+    }
+
     /// Begins a planned handover to a member: nothing is answered from now on (rule 12). It is given up after `limit_ms`.
     /// False: that node is not in sync, or another change is under way.
     pub fn hand_over(&mut self, to: &NodeId, limit_ms: u64, now_ms: u64) -> bool {
@@ -395,6 +407,11 @@ impl Member {
             self.primary.successor = Some(Succession { to: to.clone(), until_ms: now_ms + limit_ms });
         }
         is_possible
+    }
+
+    /// Whether it hands over, and so answers nothing.
+    pub fn is_leaving(&self) -> bool {
+        self.leads() && self.primary.successor.is_some()
     }
 
     // ---- What the rules speak of

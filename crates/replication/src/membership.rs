@@ -22,7 +22,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use engine::CommandError;
 use effectlog::{AtomicLsn, Lsn, StreamPosition};
-use group::{Ack, Beat, Data, LinkId, Member, Role};
+use group::{Ack, Beat, Data, LinkId, Member, Proposal, Role};
+use proactor::Clock;
 use topology::{Instance, Life, NodeId, Safety, Term};
 
 use crate::address::Address;
@@ -88,6 +89,7 @@ impl Introduction {
 
 /// What the lock guards.
 struct Inner {
+    clock: Clock,
     member: Member,
     /// The role that is to be taken.
     order: Option<RoleOrder>,
@@ -119,6 +121,12 @@ pub struct Membership {
     may_write: AtomicBool,
     /// Whether writes are acknowledged only when this server has them on its disk.
     needs_disk: AtomicBool,
+    /// Whether the gate has opened, and the threads have not been told.
+    has_opened: AtomicBool,
+    /// Whether it hands over: nothing is answered until the outcome is known.
+    is_leaving: AtomicBool,
+    /// Whether commands that write wait for the end of a handover.
+    holds_writes: AtomicBool,
     /// Whether it is alone in sync: no acknowledgement comes.
     is_alone: AtomicBool,
     /// Whether it follows a primary.
@@ -130,8 +138,14 @@ pub struct Membership {
 impl Membership {
     /// Makes this server the node `me`, which is nothing until it has read the document. `bell` wakes the agent. Called
     /// once, before clients are served.
-    pub fn begin(&self, member: Member, terms: (Term, Term), bell: Box<dyn Fn() + Send + Sync>) {
-        let inner = Inner { member, order: None, taken: None, leads_in: None, linked: None, terms };
+    pub fn begin(
+        &self,
+        member: Member,
+        terms: (Term, Term),
+        clock: Clock,
+        bell: Box<dyn Fn() + Send + Sync>,
+    ) {
+        let inner = Inner { clock, member, order: None, taken: None, leads_in: None, linked: None, terms };
         assert!(self.inner.set(Mutex::new(inner)).is_ok(), "a server is in one group");
         assert!(self.bell.set(bell).is_ok(), "a server has one agent");
         self.is_on.store(true, Ordering::Relaxed);
@@ -171,6 +185,11 @@ impl Membership {
         self.needs_disk.load(Ordering::Relaxed)
     }
 
+    /// Whether it hands over: commands run, and nothing is answered until the outcome is known (rule 12).
+    pub fn is_leaving(&self) -> bool {
+        self.is_leaving.load(Ordering::Relaxed)
+    }
+
     /// Whether it is alone in sync.
     #[inline]
     pub fn is_alone(&self) -> bool {
@@ -204,9 +223,11 @@ impl Membership {
         self.may_write.store(leads && member.may_write(), Ordering::Release);
         self.is_alone.store(leads && member.waits_for_no_other(), Ordering::Release);
         self.may_acknowledge.store(member.may_acknowledge(), Ordering::Release);
-        let was_open_until_ms = self.open_until_ms.swap(until_ms, Ordering::AcqRel);
+        self.is_leaving.store(leads && member.is_leaving(), Ordering::Release);
         self.is_leading.store(leads, Ordering::Release);
-        if was_open_until_ms == 0 && until_ms > 0 {
+        let was_open_until_ms = self.open_until_ms.swap(until_ms, Ordering::AcqRel);
+        if until_ms > was_open_until_ms && was_open_until_ms <= inner.clock.boot_ms() {
+            self.has_opened.store(true, Ordering::Release);
             self.ring();
         }
     }
@@ -223,7 +244,7 @@ impl Membership {
             return None;
         }
         if self.is_leading() {
-            return match self.is_open(boot_ms) {
+            return match self.is_open(boot_ms) || self.is_leaving() {
                 false => Some(NO_GRANTS),
                 true if writes && !self.may_write() => Some(TOO_FEW),
                 true => None,
@@ -273,6 +294,7 @@ impl Membership {
             self.publish(&inner);
         }
         self.is_replica.store(order.primary.is_some(), Ordering::Relaxed);
+        self.end_handover(parts);
         match &order.primary {
             Some(primary) => role::follow(parts, primary.clone(), now_ms),
             None => {
@@ -286,6 +308,33 @@ impl Membership {
         }
         self.inner().taken = Some((order, parts.primary.history().id));
         self.ring();
+    }
+
+    /// Begins to hand over to `node`, or to any member. The caller holds all shards.
+    pub(crate) fn hand_over(&self, parts: &Parts, node: Option<&NodeId>, limit_ms: u64) -> bool {
+        let now_ms = parts.clock.boot_ms();
+        let begins = self.with(|member| {
+            let to = node.cloned().or_else(|| member.best_successor());
+            to.is_some_and(|to| member.hand_over(&to, limit_ms, now_ms))
+        });
+        if begins {
+            self.holds_writes.store(true, Ordering::Relaxed);
+            parts.hold_writes(true);
+            self.ring();
+        }
+        begins
+    }
+
+    /// Whether writes wait for a handover that has ended, so that [`end_handover`](Self::end_handover) is due.
+    pub fn has_ended_handover(&self) -> bool {
+        self.holds_writes.load(Ordering::Relaxed) && !self.is_leaving()
+    }
+
+    /// Lets writes go on after a handover that came to nothing. The caller holds all shards.
+    pub fn end_handover(&self, parts: &Parts) {
+        if self.holds_writes.swap(false, Ordering::Relaxed) {
+            parts.hold_writes(false);
+        }
     }
 
     /// The order that was carried out last, and the id of the stream then.
@@ -451,6 +500,21 @@ impl Membership {
     }
 
     // ---- For the agent
+
+    /// The change that this node asks for now, if any.
+    pub fn next_change(&self, parts: &Parts, standings: &[group::Standing], now_ms: u64) -> Option<Proposal> {
+        let mut inner = self.inner();
+        // Under the lock: nothing is acknowledged meanwhile that the data do not contain.
+        let data = data(parts, &inner);
+        let proposal = inner.member.next_change(&data, standings, now_ms);
+        self.publish(&inner);
+        proposal
+    }
+
+    /// Whether the gate has opened since this was asked last.
+    pub fn take_opened(&self) -> bool {
+        self.has_opened.swap(false, Ordering::AcqRel)
+    }
 
     /// The data that this server has.
     pub fn data(&self, parts: &Parts) -> Data {

@@ -90,7 +90,7 @@ impl Quorum {
         let lacks = |(count, lag)| (primary.close_count(now_ms, lag, false) as u64) < count;
         let group = &synced_state.group;
         let lack = if group.is_on() {
-            let serves = group.is_open(boot_ms) && group.may_write();
+            let serves = (group.is_open(boot_ms) || group.is_leaving()) && group.may_write();
             if serves { Lack::Nothing } else { Lack::Group }
         } else if following.is_replica() {
             Lack::Nothing

@@ -126,6 +126,7 @@ fn user_lines(found: &StartConfig) -> Vec<UserLine> {
 
 fn serve(settings: Settings, mut found: StartConfig, hidden: io::Result<()>) -> Result<(), Error> {
     found.check()?;
+    crate::group::check(&settings)?;
     let mut table = crate::commands::table();
     rename(&mut table, &found.renames)?;
     let background = Background::begin(&settings)?;
@@ -175,8 +176,12 @@ fn serve(settings: Settings, mut found: StartConfig, hidden: io::Result<()>) -> 
     drop(ticker);
     // The loader holds the journal's folder, which may be given up later.
     drop(loader);
+    let mut joined = Ok(None);
     match loaded {
-        Ok(true) => announce(shared, &places, &kinds),
+        Ok(true) => {
+            announce(shared, &places, &kinds);
+            joined = crate::group::begin(shared).inspect_err(|_| shared.stop());
+        }
         Ok(false) => {}
         Err(_) => shared.stop(),
     }
@@ -185,8 +190,12 @@ fn serve(settings: Settings, mut found: StartConfig, hidden: io::Result<()>) -> 
             shared.stop();
         }
     }
+    if let Ok(Some(agent)) = joined {
+        agent.stop();
+    }
     shared.journal.stop();
     loaded?;
+    joined?;
     shared.snapshots.end_writer();
     drop(pid_file);
     tracing::info!("# Redis is now ready to exit, bye bye...");

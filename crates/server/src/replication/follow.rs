@@ -132,6 +132,14 @@ fn obey_orders(thread: &mut Thread) {
         }
         thread.leave_all();
     }
+    if group.has_ended_handover() {
+        if thread.enters_all() {
+            group.end_handover(&shared.role_parts());
+        } else {
+            thread.host.net.messages.send(thread.host.net.id, Message::Link(Box::new(LinkNews::Ordered)));
+        }
+        thread.leave_all();
+    }
     on_link(thread, None, |follower, host| follower.tick(host));
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!   Settings ──▶ StoreOptions ──open──▶ dyn topology::Store
 //!            ──▶ announcement, params, first_document
+//!   data folder ──▶ NodeState: the node's id, its life, the terms in which it took part
 //! ```
 //!
 //! Not here: the rules of a group (`group`), and the server that takes part in one.
@@ -12,9 +13,11 @@
 mod announcing;
 mod error;
 mod founding;
+mod node_state;
 mod store_options;
 
 pub use announcing::{ProcessFacts, announcement, own_address};
 pub use error::Error;
 pub use founding::{cluster_of, first_document, group_of, may_create, node_id_of, params};
+pub use node_state::{Adoption, NodeState, ReplicationId, TERMS_MAX, data_folder};
 pub use store_options::{StoreOptions, open_store};

@@ -50,7 +50,7 @@ pub type ReplicationId = [u8; 40];
 pub struct NodeState {
     disk: Disk,
     folder: PathBuf,
-    kept: Kept,
+    kept: NodeFacts,
     /// Whether `life` in `kept` is that of this process.
     has_begun: bool,
     _lock: DiskLock,
@@ -58,7 +58,7 @@ pub struct NodeState {
 
 /// The contents but for the mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Kept {
+struct NodeFacts {
     node: NodeId,
     life: Option<Life>,
     store: History,
@@ -133,7 +133,7 @@ impl NodeState {
         }
         let lock = lock(disk, folder)?;
         let node = wanted.map_or_else(|| draw(entropy), |wanted| Ok(wanted.clone()))?;
-        let kept = Kept { node, life: None, store: History::default(), terms: Vec::new() };
+        let kept = NodeFacts { node, life: None, store: History::default(), terms: Vec::new() };
         write(disk, folder, &kept)?;
         Ok(NodeState { disk: disk.clone(), folder: folder.to_owned(), kept, has_begun: false, _lock: lock })
     }
@@ -209,12 +209,12 @@ impl NodeState {
         Ok(())
     }
 
-    /// What this node remembers of the store.
+    /// The memory of the store.
     pub fn history(&self) -> History {
         self.kept.store
     }
 
-    /// Keeps what this node remembers of the store. Writes to the disk if it has changed: a good time is after each change of the
+    /// Keeps the memory of the store. Writes to the disk if it has changed: a good time is after each change of the
     /// document.
     pub fn note_history(&mut self, history: History) -> Result<(), Error> {
         self.change(|kept| kept.store = history)
@@ -255,7 +255,7 @@ impl NodeState {
     }
 
     /// Changes the contents, durably. After an error they are as before, and the file is the old one or the new one.
-    fn change(&mut self, change: impl FnOnce(&mut Kept)) -> Result<(), Error> {
+    fn change(&mut self, change: impl FnOnce(&mut NodeFacts)) -> Result<(), Error> {
         let mut next = self.kept.clone();
         change(&mut next);
         if next != self.kept {
@@ -310,7 +310,7 @@ fn is_replication_id(text: &str) -> bool {
 }
 
 /// Reads the file. Returns its contents, and whether it is the file that was written, not a copy.
-fn read(disk: &Disk, folder: &Path) -> Result<(Kept, bool), Error> {
+fn read(disk: &Disk, folder: &Path) -> Result<(NodeFacts, bool), Error> {
     let path = folder.join(FILE);
     let io = |source| Error::Io { what: format!("cannot read {}", path.display()), source };
     let bad = |why: String| Error::BadState { path: path.display().to_string(), why };
@@ -335,14 +335,14 @@ fn read(disk: &Disk, folder: &Path) -> Result<(Kept, bool), Error> {
         return Err(bad("its terms do not ascend".to_owned()));
     }
     let found = Mark::of(disk.identity(&path).map_err(io)?);
-    Ok((Kept { node, life, store, terms }, mark.is(found)))
+    Ok((NodeFacts { node, life, store, terms }, mark.is(found)))
 }
 
 /// Writes the file durably.
-fn write(disk: &Disk, folder: &Path, kept: &Kept) -> Result<(), Error> {
+fn write(disk: &Disk, folder: &Path, kept: &NodeFacts) -> Result<(), Error> {
     let path = folder.join(FILE);
     let content = |identity| {
-        let Kept { node, life, store, terms } = kept.clone();
+        let NodeFacts { node, life, store, terms } = kept.clone();
         let written = Written { version: VERSION, node, life, store, terms, mark: Mark::of(identity) };
         serde_json::to_vec(&written).expect("its keys are texts")
     };

@@ -127,7 +127,7 @@ fn copies_are_refused_until_a_person_adopts_them() {
     fs::copy(folder.join("cluster.json"), moved.join("cluster.json")).unwrap();
     assert_eq!(NodeState::adopt(&disk, &moved, Adoption::Moved, None, entropy).unwrap(), id);
     assert_eq!(open(&disk, &moved).unwrap().predecessor(), Some(Life(7)));
-    let nothing = NodeState::adopt(&disk, &scratch.folder(), Adoption::Moved, None, entropy).unwrap_err();
+    let nothing = NodeState::adopt(&disk, scratch.folder(), Adoption::Moved, None, entropy).unwrap_err();
     assert!(nothing.to_string().contains("nothing has to be adopted"), "{nothing}");
 }
 
@@ -142,7 +142,7 @@ fn a_folder_of_hard_links_and_a_restored_file_are_copies_and_a_renamed_folder_is
     let renamed = PathBuf::from(scratch.path("renamed"));
     fs::rename(&folder, &renamed).unwrap();
     assert!(open(&Disk::real(), &renamed).is_ok());
-    // What restores a file writes it beside the old one and renames it.
+    // Backup programs write a file beside the old one and rename it.
     fs::copy(renamed.join("cluster.json"), renamed.join("restored")).unwrap();
     fs::rename(renamed.join("restored"), renamed.join("cluster.json")).unwrap();
     refused(&renamed, "was copied, restored or edited");

@@ -36,7 +36,7 @@ use process::{PidFile, arguments, crash, log, processors, supervisor, system};
 /// to stop.
 pub fn run(args: &[String]) -> ExitCode {
     end_on_panic();
-    if let Some(status) = cli::remote::run(args) {
+    if let Some(status) = agent::watch(args).or_else(|| cli::remote::run(args)) {
         return status;
     }
     let outcome = match Invocation::parse(&TABLE, args) {

@@ -27,7 +27,7 @@ pub fn node_id_of(settings: &Settings) -> Option<NodeId> {
     (!node.is_empty()).then(|| node.parse().expect("the setting was checked"))
 }
 
-/// Whether this node creates the cluster if there is none.
+/// Whether this node creates the cluster if the store has no document.
 pub fn may_create(settings: &Settings) -> bool {
     settings.is_on(CLUSTER_CREATE)
 }

@@ -69,7 +69,7 @@ pub use incoming::{Incoming, Outgoing, Unread, incoming};
 pub use leaving::SILENT_MS;
 pub use limits::Limits;
 pub use link_settings::LinkSettings;
-pub use membership::{Introduction, Membership, RoleOrder, announce_order};
+pub use membership::{Introduction, Membership, NotedTerms, RoleOrder, announce_order};
 pub use notices::{EndpointKind, Notice, Notices, Recipient};
 pub use parts::{Announce, Parts, RoleChange, RoleNews};
 pub use peer::Peer;

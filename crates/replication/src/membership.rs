@@ -99,8 +99,18 @@ struct Inner {
     leads_in: Option<Term>,
     /// The link over which the primary's stream continues, and the id of that stream, until the agent has noted the term.
     linked: Option<(LinkId, ReplicationId)>,
-    /// The newest term of the manifest, and the term of the last data.
-    terms: (Term, Term),
+    terms: NotedTerms,
+    /// Whether its data are not those of the folder that was in sync before the start.
+    is_foreign: bool,
+}
+
+/// What the state file says of the data.
+#[derive(Clone, Copy, Debug)]
+pub struct NotedTerms {
+    /// The newest term in which the node took part.
+    pub newest: Term,
+    /// The term in which the last of its data was written.
+    pub of_data: Term,
 }
 
 /// See the head of this file.
@@ -141,11 +151,11 @@ impl Membership {
     pub fn begin(
         &self,
         member: Member,
-        terms: (Term, Term),
+        terms: NotedTerms,
         clock: Clock,
         bell: Box<dyn Fn() + Send + Sync>,
     ) {
-        let inner = Inner { clock, member, order: None, taken: None, leads_in: None, linked: None, terms };
+        let inner = Inner { clock, member, order: None, taken: None, leads_in: None, linked: None, terms, is_foreign: false };
         assert!(self.inner.set(Mutex::new(inner)).is_ok(), "a server is in one group");
         assert!(self.bell.set(bell).is_ok(), "a server has one agent");
         self.is_on.store(true, Ordering::Relaxed);
@@ -342,8 +352,13 @@ impl Membership {
         self.inner().taken.clone()
     }
 
-    /// The manifest names this term, and the last data are of the second one.
-    pub fn note_terms(&self, terms: (Term, Term)) {
+    /// The data here are not those that were in sync before the start.
+    pub fn note_foreign(&self) {
+        self.inner().is_foreign = true;
+    }
+
+    /// Notes what the state file says.
+    pub fn note_terms(&self, terms: NotedTerms) {
         self.inner().terms = terms;
     }
 
@@ -484,7 +499,7 @@ impl Membership {
     /// The end of what is acknowledged, whatever this server has on its disk.
     pub(crate) fn committed(&self, written: StreamPosition) -> StreamPosition {
         let mut inner = self.inner();
-        let (term, last_term) = inner.terms;
+        let NotedTerms { newest: term, of_data: last_term } = inner.terms;
         // Whether it is durable here is asked slice by slice.
         let data = Data { written, durable: written, is_whole: true, term, last_term };
         let leads = matches!(inner.member.role(), Role::Primary(term) if inner.leads_in == Some(term));
@@ -542,7 +557,8 @@ fn data(parts: &Parts, inner: &Inner) -> Data {
     let durable = parts.log.durable_end().map_or(StreamPosition::START, |(_, end)| end).min(written);
     // Until a copy has arrived completely, the data are those from before it: whole, but not the primary's.
     let is_copying = following.state() == crate::link::LinkState::Sync;
-    Data { written, durable, is_whole: !is_copying, term: inner.terms.0, last_term: inner.terms.1 }
+    let is_whole = !is_copying && (!inner.is_foreign || following.is_synced() && following.is_link_up());
+    Data { written, durable, is_whole, term: inner.terms.newest, last_term: inner.terms.of_data }
 }
 
 /// Asks the first thread to look at its orders.

@@ -22,6 +22,7 @@ use process::daemon::Background;
 
 use crate::commands::functions::functions;
 use crate::error::Error;
+use crate::group::Joining;
 use crate::reports::Served;
 use crate::shared::{Machine, Shared};
 use crate::snapshot::{Loader, loading_progress};
@@ -36,7 +37,7 @@ use process::{PidFile, arguments, crash, log, processors, supervisor, system};
 /// to stop.
 pub fn run(args: &[String]) -> ExitCode {
     end_on_panic();
-    if let Some(status) = cli::remote::run(args) {
+    if let Some(status) = agent::watch(args).or_else(|| cli::remote::run(args)) {
         return status;
     }
     let outcome = match Invocation::parse(&TABLE, args) {
@@ -126,7 +127,6 @@ fn user_lines(found: &StartConfig) -> Vec<UserLine> {
 
 fn serve(settings: Settings, mut found: StartConfig, hidden: io::Result<()>) -> Result<(), Error> {
     found.check()?;
-    crate::group::check(&settings)?;
     let mut table = crate::commands::table();
     rename(&mut table, &found.renames)?;
     let background = Background::begin(&settings)?;
@@ -142,6 +142,7 @@ fn serve(settings: Settings, mut found: StartConfig, hidden: io::Result<()>) -> 
     }
     system::give_up_privileges();
     let machine = Machine::real();
+    let joining = Joining::prepare(&settings, &machine.disk)?;
     let users = users_at_start(&table, &settings, &user_lines(&found), &machine.disk)?;
     clients::lower_maxclients(&settings);
     let choice = persistence::choose(&settings, &machine.disk)?;
@@ -180,7 +181,10 @@ fn serve(settings: Settings, mut found: StartConfig, hidden: io::Result<()>) -> 
     match loaded {
         Ok(true) => {
             announce(shared, &places, &kinds);
-            joined = crate::group::begin(shared).inspect_err(|_| shared.stop());
+            joined = joining.map(|joining| joining.begin(shared)).transpose();
+            if joined.is_err() {
+                shared.stop();
+            }
         }
         Ok(false) => {}
         Err(_) => shared.stop(),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use group::{GroupChange, Proposal, Role, Standing};
-use topology::{Finding, Life, Reading, Reason, Revision, Safety, Store, Swap};
+use topology::{Finding, Reading, Reason, Revision, Safety, Store, Swap};
 
 use super::peer::Peer;
 use super::{Agent, locked};
@@ -20,8 +20,14 @@ const DISK_MAX: Duration = Duration::from_secs(10);
 impl Agent {
     /// Runs until the server stops.
     pub(super) fn change(&self, store: &mut dyn Store) {
+        if !self.begin_life(store) {
+            return;
+        }
         let Some(reading) = self.first_reading(store) else { return };
-        self.bury_former_lives(store, &reading);
+        if self.lacks_former_data(&reading) {
+            tracing::warn!("this node was in sync with another data folder: it recovers nothing, and gets a full copy");
+            self.membership().note_foreign();
+        }
         self.learn(&reading);
         while !self.is_stopping() {
             let is_leaving = self.membership().with(|member| member.is_leaving());
@@ -63,25 +69,31 @@ impl Agent {
         }
     }
 
-    /// Proves that earlier processes of this node are dead: this one holds the lock of their folder (rule 8).
-    fn bury_former_lives(&self, store: &mut dyn Store, reading: &Reading) {
-        let Some(document) = reading.document() else { return };
-        let Some(group) = document.groups.get(&self.group) else { return };
-        let in_sync = group.in_sync.get(&self.me.node);
-        let leader = (group.leader.node == self.me.node).then_some(&group.leader.life);
-        let former = in_sync.into_iter().chain(leader).filter(|life| **life != self.me.life);
-        let mut former: Vec<Life> = former.copied().collect();
-        former.dedup();
-        for life in former.into_iter().filter(|life| !reading.dead.contains(life)) {
-            let why = self.reason(&format!("{} has started again", self.me.node));
-            while let Err(error) = store.prove_dead(life, &why) {
-                self.complain(&format!("the end of the life before this one cannot be written down: {error}"));
-                if self.is_stopping() {
-                    return;
-                }
-                std::thread::sleep(PAUSE);
+    /// Proves that the process of this node before this one is dead, and begins the life of this one (rule 8).
+    fn begin_life(&self, store: &mut dyn Store) -> bool {
+        let mut state = locked(&self.state);
+        while let Err(error) = state.prove_predecessor(store, self.parts.clock.now_ms()) {
+            self.complain(&format!("the end of the life before this one cannot be written down: {error}"));
+            if self.is_stopping() {
+                return false;
             }
+            std::thread::sleep(PAUSE);
         }
+        while let Err(error) = state.begin_life(self.me.life) {
+            self.complain(&format!("this node has no role before its state is written down: {error}"));
+            if self.is_stopping() {
+                return false;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        true
+    }
+
+    /// Whether this folder is not the one that was in sync: perhaps its disk was replaced. Then it recovers nothing (rule 10).
+    fn lacks_former_data(&self, reading: &Reading) -> bool {
+        let group = reading.document().and_then(|document| document.groups.get(&self.group));
+        let former = group.and_then(|group| group.in_sync.get(&self.me.node));
+        former.is_some_and(|life| *life != self.me.life && !locked(&self.state).took_part_as(*life))
     }
 
     fn reason(&self, text: &str) -> Reason {

@@ -22,18 +22,18 @@ mod watching;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use config::Settings;
 use group::{Member, Role, Trouble};
-use replication::{Address, Membership, Parts};
-use topology::{Announcement, GroupId, Instance, NodeId, Reading, Store};
+use replication::{Address, Membership, NotedTerms, Parts};
+use topology::{Announcement, GroupId, Instance, NodeId, Reading, Store, Term};
 
 use self::bell::Bell;
 pub use self::peer::DialTls;
 use crate::announcing::ProcessFacts;
 use crate::error::Error;
-use crate::state::NodeState;
+use crate::node_state::NodeState;
 
 /// See the head of this file. Never freed: its threads live as long as the process.
 pub struct Agent {
@@ -131,12 +131,12 @@ impl Agent {
         crate::open_store(self.settings(), locked(&self.state).history())
     }
 
-    /// The newest term in the manifest, and the term of the last data.
-    fn terms(&self) -> (topology::Term, topology::Term) {
+    /// What the state file says of the data.
+    fn terms(&self) -> NotedTerms {
         let written = self.parts.following.offset();
         let id = self.parts.primary.history().id_at(written);
         let state = locked(&self.state);
-        (state.term(), state.last_term_of(&id).unwrap_or(topology::Term(0)))
+        NotedTerms { newest: state.term(), of_data: state.last_term_of(&id).unwrap_or(Term(0)) }
     }
 
     /// Where the others of the group, and clients, reach a node.

@@ -72,7 +72,7 @@ impl Agent {
 
     /// Writes the term into the state file, durably: nothing is acknowledged in it before (rule 9).
     fn note_term(&self, term: Term, id: replication::ReplicationId) -> bool {
-        match locked(&self.state).note_term(term, id) {
+        match locked(&self.state).note_term(term, &id) {
             Ok(()) => {}
             Err(error) => {
                 self.complain(&format!(

@@ -155,7 +155,10 @@ impl<'t> Tx<'t> {
         if std::mem::replace(&mut self.told, Telling::Unknown) != Telling::Nothing {
             let last = self.hold.largest_of_entered(|shard| shard.last_slice);
             if last == self.committed || !mutant::is_on(Mutant::ReadAtOnce) {
-                self.seen = self.seen.max(last).max(self.held_from);
+                self.seen = self.seen.max(last);
+                if !self.hold.entered().is_empty() {
+                    self.seen = self.seen.max(self.held_from);
+                }
             }
         }
         if self.seen == Lsn::NONE {

@@ -111,7 +111,10 @@ impl Member {
         }
         let (change, after) = match self.leads() {
             true => self.as_primary(data, now_ms)?,
-            false => self.take_over(data, now_ms).or_else(|| self.recover(data, standings))?,
+            false => {
+                let takes_over = self.take_over(data, now_ms).filter(|_| now_ms >= self.hesitates_until_ms);
+                takes_over.or_else(|| self.recover(data, standings))?
+            }
         };
         Some(self.propose(change, after, data))
     }
@@ -220,6 +223,19 @@ impl Member {
         after.in_sync.remove(&view.group.leader.node);
         after.in_sync.insert(self.me.node.clone(), self.me.life);
         Some((GroupChange::TakeOver(view.group.leader.clone()), after))
+    }
+
+    /// Whether it is about to take over, unless it [hesitates](Self::hesitate): the other members that may do so, too.
+    pub fn rivals(&self, data: &Data, now_ms: u64) -> Vec<NodeId> {
+        let is_about_to = !self.leads() && self.pending.is_none() && self.take_over(data, now_ms).is_some();
+        let Some(view) = self.view.as_ref().filter(|_| is_about_to) else { return Vec::new() };
+        let is_rival = |node: &&NodeId| **node != self.me.node && **node != view.group.leader.node;
+        view.group.in_sync.keys().filter(is_rival).cloned().collect()
+    }
+
+    /// Lets another member take over first, which has more: this one could continue its stream without a full copy.
+    pub fn hesitate(&mut self, until_ms: u64) {
+        self.hesitates_until_ms = until_ms;
     }
 
     /// Whether the leader's term is over as far as this member is concerned.

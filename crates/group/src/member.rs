@@ -78,6 +78,25 @@ pub(crate) struct View {
     pub(crate) term_since_ms: u64,
 }
 
+/// The group as a node sees it, for people.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The term; 0: not known.
+    pub term: u64,
+    /// The revision of the document.
+    pub revision: u64,
+    /// The node that leads.
+    pub leader: Option<NodeId>,
+    /// The nodes in sync.
+    pub in_sync: Vec<NodeId>,
+    /// The nodes of the group.
+    pub members: Vec<NodeId>,
+    /// What a primary knows of others: the milliseconds left of the grant, and the offset.
+    pub grants: Vec<(NodeId, u64, StreamPosition)>,
+    /// Whether it is not known what became of a change.
+    pub is_outcome_unknown: bool,
+}
+
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Member {
@@ -89,6 +108,8 @@ pub struct Member {
     pub(crate) replica: Replica,
     /// Lives that are proven to be over.
     pub(crate) dead: BTreeSet<Life>,
+    /// Until then it takes over from no one, because another member has more. Only a preference: no promise rests on it.
+    pub(crate) hesitates_until_ms: u64,
 }
 
 impl Member {
@@ -103,6 +124,7 @@ impl Member {
             primary: Primary::default(),
             replica: Replica::default(),
             dead: BTreeSet::new(),
+            hesitates_until_ms: 0,
         }
     }
 
@@ -124,6 +146,11 @@ impl Member {
     /// The process that leads its term.
     pub fn leader(&self) -> Option<&Instance> {
         self.view.as_ref().map(|view| &view.group.leader)
+    }
+
+    /// Its group.
+    pub fn group(&self) -> &GroupId {
+        &self.id
     }
 
     /// Whether this node belongs to the group.
@@ -176,6 +203,7 @@ impl Member {
             // Links, grants and acknowledgements of another term are void (rule 5).
             self.primary.begin(data.written);
             self.replica = Replica::default();
+            self.hesitates_until_ms = 0;
         }
         Ok(self.role())
     }
@@ -412,6 +440,23 @@ impl Member {
     /// Whether it hands over, and so answers nothing.
     pub fn is_leaving(&self) -> bool {
         self.leads() && self.primary.successor.is_some()
+    }
+
+    /// What there is to show.
+    pub fn report(&self, now_ms: u64) -> Report {
+        let Some(view) = &self.view else { return Report::default() };
+        let grants = self.primary.heard().filter(|_| self.leads()).map(|(node, heard)| {
+            (node.clone(), heard.granted_until_ms.saturating_sub(now_ms), heard.offset)
+        });
+        Report {
+            term: view.group.term.0,
+            revision: view.reading.revision.0,
+            leader: Some(view.group.leader.node.clone()),
+            in_sync: view.group.in_sync.keys().cloned().collect(),
+            members: view.group.members.iter().cloned().collect(),
+            grants: grants.collect(),
+            is_outcome_unknown: self.pending.as_ref().is_some_and(|pending| pending.is_unknown),
+        }
     }
 
     // ---- What the rules speak of

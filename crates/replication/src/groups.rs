@@ -9,11 +9,15 @@
 
 use effectlog::StreamPosition;
 use engine::Flag::*;
-use engine::{CommandError, CommandResult, Group, Rule, Shape, parse_i64, string};
+use engine::{CommandError, CommandResult, Group, Rule, Shape, keyword_is, parse_i64, string};
 use group::{Ack, LinkId};
 
 use crate::membership::{Introduction, Membership};
 use crate::{Ctx, Entry, Run};
+
+/// How long a handover may take before it is given up, and the most that may be asked for.
+const HANDOVER_MS: u64 = 5_000;
+const HANDOVER_MS_MAX: u64 = 60_000;
 
 /// The error for a replica that means another primary or another term. It tries again.
 const NOT_MINE: &str = "NOMASTERLINK this node does not lead in the term in which you follow";
@@ -116,4 +120,43 @@ pub(crate) fn refuse(ctx: &Ctx, command: &str) -> CommandResult {
             "ERR {command} not allowed: the group decides who leads. CLUSTER FAILOVER hands over to another node."
         ))),
     }
+}
+
+/// `CLUSTER FAILOVER [TO node] [TIMEOUT milliseconds]`: hands over to another member (Group rule 12). The reply says that it
+/// has begun. All shards are held.
+pub fn hand_over_group(ctx: &mut Ctx) -> CommandResult {
+    let (mut node, mut limit_ms) = (None, HANDOVER_MS);
+    for pair in ctx.args[2..].chunks(2) {
+        match pair {
+            [word, value] if keyword_is(word, "TO") => {
+                let name = std::str::from_utf8(value).ok().and_then(|name| name.parse().ok());
+                node = Some(name.ok_or(CommandError::fixed("ERR TO takes the id of a node"))?);
+            }
+            [word, value] if keyword_is(word, "TIMEOUT") => {
+                let limit = parse_i64(value)?;
+                limit_ms = u64::try_from(limit)
+                    .ok()
+                    .filter(|limit| (1..=HANDOVER_MS_MAX).contains(limit))
+                    .ok_or(CommandError::fixed("ERR TIMEOUT is out of range, it is 1 to 60000 milliseconds"))?;
+            }
+            _ => return Err(CommandError::SYNTAX),
+        }
+    }
+    let parts = ctx.host.parts;
+    let group = &parts.log.synced.group;
+    if !group.is_leading() {
+        return Err(CommandError::fixed(
+            "ERR this node does not lead: send CLUSTER FAILOVER to the primary, which 'darter --cluster status' names",
+        ));
+    }
+    if !ctx.store.client.deny_blocking {
+        ctx.store.tx.tell_nothing();
+    }
+    if !group.hand_over(&parts, node.as_ref(), limit_ms) {
+        return Err(CommandError::fixed(
+            "ERR that node is not in sync, or another change is under way: see 'darter --cluster status', and try again",
+        ));
+    }
+    ctx.reply.ok();
+    Ok(())
 }

@@ -63,6 +63,7 @@ pub use failover::Failover;
 pub use feed::{Around, Feed, FeedStep};
 pub use follower::Follower;
 pub use following::Following;
+pub use groups::hand_over_group;
 pub use handover::QUESTION;
 pub use history::{History, ReplicationId, random_id};
 pub use incoming::{Incoming, Outgoing, Unread, incoming};

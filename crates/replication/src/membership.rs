@@ -23,6 +23,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use engine::CommandError;
 use effectlog::{AtomicLsn, Lsn, StreamPosition};
 use group::{Ack, Beat, Data, LinkId, Member, Proposal, Role};
+use observe::GroupFacts;
 use proactor::Clock;
 use topology::{Instance, Life, NodeId, Safety, Term};
 
@@ -526,6 +527,12 @@ impl Membership {
         proposal
     }
 
+    /// The members that may take over as well, if this node is about to.
+    pub fn rivals(&self, parts: &Parts, now_ms: u64) -> Vec<NodeId> {
+        let inner = self.inner();
+        inner.member.rivals(&data(parts, &inner), now_ms)
+    }
+
     /// Whether the gate has opened since this was asked last.
     pub fn take_opened(&self) -> bool {
         self.has_opened.swap(false, Ordering::AcqRel)
@@ -541,6 +548,38 @@ impl Membership {
         let inner = self.inner();
         let Data { written, is_whole, last_term, .. } = data(parts, &inner);
         group::Standing { node: inner.member.me().node.clone(), is_whole, last_term, written }
+    }
+}
+
+impl Membership {
+    /// What INFO shows, if this server is a node of a group.
+    pub(crate) fn facts(&self) -> Option<GroupFacts> {
+        if !self.is_on() {
+            return None;
+        }
+        let inner = self.inner();
+        let (member, now_ms) = (&inner.member, inner.clock.boot_ms());
+        let report = member.report(now_ms);
+        let names = |nodes: &[NodeId]| nodes.iter().map(NodeId::to_string).collect();
+        let grants = report.grants.iter();
+        Some(GroupFacts {
+            name: member.group().to_string(),
+            node: (member.me().node.to_string(), member.me().life.to_string()),
+            role: match member.role() {
+                Role::Outside => "none",
+                Role::Primary(_) => "primary",
+                Role::Replica(_) => "replica",
+            },
+            term: (report.term, report.revision),
+            leader: report.leader.map(|leader| leader.to_string()).unwrap_or_default(),
+            in_sync: names(&report.in_sync),
+            members: names(&report.members),
+            serves_for_ms: Some(self.open_until_ms.load(Ordering::Relaxed))
+                .filter(|until_ms| self.is_leading() && *until_ms < u64::MAX)
+                .map(|until_ms| until_ms.saturating_sub(now_ms)),
+            grants: grants.map(|(node, left_ms, offset)| (node.to_string(), *left_ms, offset.get())).collect(),
+            is_outcome_unknown: report.is_outcome_unknown,
+        })
     }
 }
 

@@ -14,6 +14,10 @@ const LOOK: Duration = Duration::from_millis(20);
 const LOOK_HANDING_OVER: Duration = Duration::from_millis(2);
 /// The pause after a change that was not made, so that a store that refuses is not asked in a loop.
 const PAUSE: Duration = Duration::from_millis(200);
+/// The longest wait for another node's answer.
+const ASK_MAX: Duration = Duration::from_millis(100);
+/// How long a member waits before it takes over if another one has more.
+const HESITATION_MS: u64 = 300;
 /// The longest wait for the disk before a change is given up.
 const DISK_MAX: Duration = Duration::from_secs(10);
 
@@ -28,10 +32,13 @@ impl Agent {
             tracing::warn!("this node was in sync with another data folder: it recovers nothing, and gets a full copy");
             self.membership().note_foreign();
         }
+        let reading = self.join(store, reading);
         self.learn(&reading);
+        let mut considered = None;
         while !self.is_stopping() {
             let is_leaving = self.membership().with(|member| member.is_leaving());
             self.changes.wait(if is_leaving { LOOK_HANDING_OVER } else { LOOK });
+            self.prefer_others(&mut considered);
             let standings = self.standings();
             let now_ms = self.parts.clock.boot_ms();
             if let Some(proposal) = self.membership().next_change(&self.parts, &standings, now_ms) {
@@ -67,6 +74,33 @@ impl Agent {
             Swap::NotDone(error) => self.complain(&format!("the cluster cannot be created: {error}")),
             Swap::Unknown(unsettled) => drop(store.settle(unsettled, &why)),
         }
+    }
+
+    /// Makes this node a member of its group, if the group exists. Only at the start: one that is removed stays out.
+    fn join(&self, store: &mut dyn Store, mut reading: Reading) -> Reading {
+        let why = self.reason(&format!("{} joins group {}", self.me.node, self.group));
+        while !self.is_stopping() {
+            let Some(mut document) = reading.document().map(|document| (**document).clone()) else { break };
+            let Some(group) = document.groups.get_mut(&self.group) else { break };
+            if !group.members.insert(self.me.node.clone()) {
+                break;
+            }
+            if let Err(error) = document.check() {
+                self.complain(&format!("this node cannot join: {error}"));
+                break;
+            }
+            match store.compare_and_swap(&reading, &document, &why) {
+                Swap::Done(_) => tracing::info!("this node has joined group {}", self.group),
+                Swap::Lost(_) => {}
+                Swap::NotDone(error) => self.complain(&format!("this node cannot join: {error}")),
+                Swap::Unknown(unsettled) => drop(store.settle(unsettled, &why)),
+            }
+            match store.read() {
+                Ok(read) => reading = read,
+                Err(error) => self.complain(&format!("the document cannot be read: {error}")),
+            }
+        }
+        reading
     }
 
     /// Proves that the process of this node before this one is dead, and begins the life of this one (rule 8).
@@ -153,12 +187,35 @@ impl Agent {
         true
     }
 
+    /// Asks the other members what they have before this node takes over, once in a term: if another one has more, it goes
+    /// first. Otherwise that one would need a full copy, because its last data are not in this node's stream.
+    fn prefer_others(&self, considered: &mut Option<Role>) {
+        let group = self.membership();
+        let rivals = group.rivals(&self.parts, self.parts.clock.boot_ms());
+        let role = self.role();
+        if rivals.is_empty() || considered.replace(role) == Some(role) {
+            return;
+        }
+        let own = group.standing(&self.parts);
+        let has_more = rivals.iter().any(|node| {
+            let standing = self.address_of(node).and_then(|address| {
+                let mut peer = Peer::connect(&address, self.settings(), &self.tls, ASK_MAX).ok()?;
+                peer.standing().ok()
+            });
+            standing.is_some_and(|other| other.is_whole && other.written > own.written)
+        });
+        if has_more {
+            let until_ms = self.parts.clock.boot_ms() + HESITATION_MS;
+            group.with(|member| member.hesitate(until_ms));
+        }
+    }
+
     /// What the other nodes of the in-sync set have, if the group has to be recovered (rule 10).
     fn standings(&self) -> Vec<Standing> {
         let awaited = self.membership().with(|member| member.recovery_waits_for());
         let connected = awaited.into_iter().filter_map(|node| {
             let address = self.address_of(&node)?;
-            let mut peer = Peer::connect(&address, self.settings(), &self.tls).ok()?;
+            let mut peer = Peer::connect(&address, self.settings(), &self.tls, ASK_MAX).ok()?;
             peer.standing().ok().filter(|standing| standing.node == node)
         });
         connected.collect()

@@ -18,7 +18,11 @@ impl Agent {
     /// Runs until the server stops.
     pub(super) fn grant(&self) {
         let mut connected: Option<(Introduction, Peer)> = None;
+        // Each beat is answered once: an answer is a promise, and a primary that is silent gets none.
+        let mut has_beat = false;
         let grant_ms = self.settings().number(CLUSTER_GRANT_MS) as u64;
+        // A beat that takes longer is worth nothing.
+        let timeout = Duration::from_millis(grant_ms / 2);
         let interval = Duration::from_millis((grant_ms / PER_GRANT).min(INTERVAL_MS_MAX));
         while !self.is_stopping() {
             let Some((link, term, leader)) = self.membership().followed() else {
@@ -30,17 +34,18 @@ impl Agent {
             if connected.as_ref().is_none_or(|(said, _)| *said != introduction) {
                 let peer = self
                     .address_of(&leader.node)
-                    .and_then(|address| Peer::connect(&address, self.settings(), &self.tls).ok());
+                    .and_then(|address| Peer::connect(&address, self.settings(), &self.tls, timeout).ok());
                 connected = peer.map(|peer| (introduction.clone(), peer));
+                has_beat = false;
             }
             let Some((_, peer)) = &mut connected else {
                 std::thread::sleep(interval / 4);
                 continue;
             };
-            let ack = self.membership().acknowledge(&self.parts);
-            let is_first = ack.is_none();
+            let ack = if has_beat { self.membership().acknowledge(&self.parts) } else { None };
             let asked = peer.ask_for_beat(&introduction, link, ack.as_ref());
-            if !is_first {
+            let is_promised = ack.is_some();
+            if is_promised {
                 // Also if it was not sent: it never will be.
                 let now_ms = self.parts.clock.boot_ms();
                 self.membership().with(|member| member.sent(now_ms));
@@ -49,7 +54,8 @@ impl Agent {
                 Ok(sent_ms) => {
                     let beat = Beat { term, from: leader.life, link, sent_ms };
                     self.membership().with(|member| member.hear(&beat));
-                    if is_first {
+                    has_beat = true;
+                    if !is_promised {
                         // The first grant is what the primary waits for.
                         continue;
                     }

@@ -27,12 +27,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use config::Settings;
 use group::{Member, Role, Trouble};
 use replication::{Address, Membership, NotedTerms, Parts};
-use topology::{Announcement, GroupId, Instance, NodeId, Reading, Store, Term};
+use topology::{Announcement, Finding, GroupId, Instance, NodeId, Reading, Store, Term};
 
 use self::bell::Bell;
 pub use self::peer::DialTls;
 use crate::announcing::ProcessFacts;
 use crate::error::Error;
+use crate::founding::may_create;
 use crate::node_state::NodeState;
 
 /// See the head of this file. Never freed: its threads live as long as the process.
@@ -152,6 +153,9 @@ impl Agent {
 
     /// Follows a reading of the document.
     fn learn(&self, reading: &Reading) {
+        if reading.found == Finding::Nothing && may_create(self.settings()) {
+            return;
+        }
         let data = self.membership().data(&self.parts);
         let now_ms = self.parts.clock.boot_ms();
         let before = self.membership().with(|member| member.role());

@@ -5,7 +5,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::{CLUSTER_GRANT_MS, MASTERAUTH, MASTERUSER, Settings, TLS_REPLICATION};
+use config::{MASTERAUTH, MASTERUSER, Settings, TLS_REPLICATION};
 use effectlog::StreamPosition;
 use group::{Ack, LinkId, Standing};
 use replication::{Address, Introduction};
@@ -32,9 +32,12 @@ pub(super) struct Peer {
 
 impl Peer {
     /// Connects, and authenticates as replicas do.
-    pub(super) fn connect(address: &Address, settings: &Settings, tls: &DialTls) -> io::Result<Peer> {
-        // A beat that takes longer is worth nothing.
-        let timeout = Duration::from_millis(settings.number(CLUSTER_GRANT_MS) as u64 / 2);
+    pub(super) fn connect(
+        address: &Address,
+        settings: &Settings,
+        tls: &DialTls,
+        timeout: Duration,
+    ) -> io::Result<Peer> {
         let mut tcp = connect_tcp(address, timeout)?;
         let stream: Box<dyn Stream> = match tls().filter(|_| settings.is_on(TLS_REPLICATION)) {
             None => Box::new(tcp),

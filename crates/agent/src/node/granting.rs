@@ -44,8 +44,8 @@ impl Agent {
             };
             let ack = if has_beat { self.membership().acknowledge(&self.parts) } else { None };
             let asked = peer.ask_for_beat(&introduction, link, ack.as_ref());
-            let is_promised = ack.is_some();
-            if is_promised {
+            let is_first = !has_beat;
+            if ack.is_some() {
                 // Also if it was not sent: it never will be.
                 let now_ms = self.parts.clock.boot_ms();
                 self.membership().with(|member| member.sent(now_ms));
@@ -55,7 +55,7 @@ impl Agent {
                     let beat = Beat { term, from: leader.life, link, sent_ms };
                     self.membership().with(|member| member.hear(&beat));
                     has_beat = true;
-                    if !is_promised {
+                    if is_first {
                         // The first grant is what the primary waits for.
                         continue;
                     }

@@ -288,6 +288,17 @@ pub fn data_folder(settings: &Settings) -> Result<PathBuf, Error> {
         .map_err(|source| Error::Io { what: format!("cannot find the folder {folder}"), source })
 }
 
+/// The node whose folder this is; `None`: it has no file. A server may use it.
+pub fn node_in(disk: &Disk, folder: &Path) -> Result<Option<NodeId>, Error> {
+    if !disk.has(&folder.join(FILE)) {
+        return Ok(None);
+    }
+    match read(disk, folder)? {
+        (facts, true) => Ok(Some(facts.node)),
+        (_, false) => Err(Error::Copied { path: folder.join(FILE).display().to_string() }),
+    }
+}
+
 /// Draws the id of a node.
 fn draw(entropy: &mut Entropy) -> Result<NodeId, Error> {
     let mut bytes = [0; 4];

@@ -90,14 +90,14 @@ impl Watcher {
         let told = pipe.write_all(format!("{order}\n").as_bytes());
         let answered =
             told.and_then(|()| BufReader::new(output.take(ORDER_BYTES_MAX)).read_line(&mut answer));
-        let is_ready = answered.map_err(failed)? > 0 && answer == READY;
-        if !is_ready {
-            return Err(failed(io::Error::other(format!(
-                "it answers '{}'",
-                answer.trim_end().escape_debug()
-            ))));
+        if answered.is_ok() && answer == READY {
+            return Ok(Watcher { _pipe: ManuallyDrop::new(pipe), child });
         }
-        Ok(Watcher { _pipe: ManuallyDrop::new(pipe), child })
+        // It may watch, and would take the end of the pipe for that of this process.
+        let _ = child.kill();
+        let _ = child.wait();
+        let said = || io::Error::other(format!("it answers '{}'", answer.trim_end().escape_debug()));
+        Err(failed(answered.err().unwrap_or_else(said)))
     }
 
     /// Its process number.

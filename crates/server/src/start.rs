@@ -37,11 +37,14 @@ use process::{PidFile, arguments, crash, log, processors, supervisor, system};
 /// to stop.
 pub fn run(args: &[String]) -> ExitCode {
     end_on_panic();
-    if let Some(status) = agent::watch(args).or_else(|| cli::remote::run(args)) {
+    let without_serving = [agent::watch, cli::cluster::run, cli::remote::run];
+    if let Some(status) = without_serving.iter().find_map(|run| run(args)) {
         return status;
     }
     let outcome = match Invocation::parse(&TABLE, args) {
-        Ok(Invocation::Help) => print(&config::help(&[FOLDER_TASKS, cli::remote::HELP].concat())),
+        Ok(Invocation::Help) => {
+            print(&config::help(&[FOLDER_TASKS, cli::remote::HELP, cli::cluster::HELP].concat()))
+        }
         Ok(Invocation::Version) => print(&(version::line(arguments::is_called("redis-server")) + "\n")),
         Ok(Invocation::Test(arguments)) => {
             read(arguments).and_then(|(settings, found)| judge(&settings, &found))

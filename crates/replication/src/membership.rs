@@ -183,7 +183,7 @@ impl Membership {
     /// The slice for which every reply waits that shows data; [`Lsn::NONE`]: they wait for none.
     #[inline]
     pub fn held_from(&self) -> Lsn {
-        if self.is_leading() { self.inherited.load(Ordering::Relaxed) } else { Lsn::NONE }
+        self.inherited.load(Ordering::Relaxed)
     }
 
     /// Whether enough members are in sync for writes.

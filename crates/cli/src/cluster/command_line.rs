@@ -38,14 +38,14 @@ const FLAGS: [(&str, bool); 9] = [
     ("--moved", false),
 ];
 
-/// What to do, and where.
+/// The work to do, and where.
 #[derive(Debug)]
 pub(crate) struct ClusterTask {
     pub(crate) verb: Verb,
     pub(crate) settings: Settings,
 }
 
-/// What to do.
+/// The work to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Create(Vec<NodeId>),

@@ -128,7 +128,7 @@ impl Picture {
     }
 }
 
-/// What a member is at the moment.
+/// The present part of a member.
 fn state(
     group: &ReplicaGroup,
     node: &NodeId,

@@ -22,8 +22,7 @@ impl ServerLog {
     pub fn hold(&self, tx: &mut Tx, mark: Mark, out: &mut Output) {
         if tx.seen != Lsn::NONE {
             let slice = std::mem::take(&mut tx.seen);
-            let is_released =
-                slice <= self.released(self.synced.wanted()) && !self.synced.group.is_on();
+            let is_released = slice <= self.released(self.synced.wanted()) && !self.synced.group.is_on();
             if !is_released && !mutant::is_on(Mutant::ReplyAtOnce) {
                 out.hold_from(mark, slice.get());
             }

@@ -38,14 +38,14 @@ const FLAGS: [(&str, bool); 9] = [
     ("--moved", false),
 ];
 
-/// What to do, and where.
+/// A verb, and the configuration that says where.
 #[derive(Debug)]
 pub(crate) struct ClusterTask {
     pub(crate) verb: Verb,
     pub(crate) settings: Settings,
 }
 
-/// What to do.
+/// A verb with its arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Create(Vec<NodeId>),

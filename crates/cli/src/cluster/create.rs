@@ -8,7 +8,7 @@ use config::Settings;
 use proactor::{Disk, Entropy};
 use topology::{Finding, Instance, Life, NodeId, Store};
 
-use crate::cluster::change::{Step, change};
+use crate::cluster::change::{NextDocument, change};
 use crate::cluster::error::Error;
 use crate::cluster::{because, listed, say};
 
@@ -32,8 +32,8 @@ pub(crate) fn create(store: &mut dyn Store, settings: &Settings, nodes: &[NodeId
     let set = members.iter().cloned().collect();
     let first = first_document(group.clone(), leader, set, params(settings));
     change(store, &because("create"), |found| match found {
-        Finding::Document(document) if **document == first => Ok(Step::IsSo),
-        other => refuse_existing(other, settings).map(|()| Step::Write(first.clone())),
+        Finding::Document(document) if **document == first => Ok(NextDocument::IsSo),
+        other => refuse_existing(other, settings).map(|()| NextDocument::Write(first.clone())),
     })?;
     let when = if runs { "" } else { " when its server starts" };
     say(&format!(

@@ -12,7 +12,7 @@ use std::time::UNIX_EPOCH;
 
 use acl::{UserLine, Users};
 use agent::{Agent, Joining, ProcessFacts};
-use cli::offline::{FOLDER_TASKS, Program};
+use cli::offline::Program;
 use clients::{Dealer, Listening, wanted_tls};
 use config::{APPENDONLY, DIR, DISABLE_THP, Rename, Settings, StartConfig, TABLE, USER};
 use config::{Arguments, Directive, FolderTask, Invocation, WithoutEffect};
@@ -37,14 +37,11 @@ use process::{PidFile, arguments, crash, log, processors, supervisor, system};
 /// to stop.
 pub fn run(args: &[String]) -> ExitCode {
     end_on_panic();
-    let without_serving = [agent::watch, cli::cluster::run, cli::remote::run];
-    if let Some(status) = without_serving.iter().find_map(|run| run(args)) {
+    if let Some(status) = cli::run(args) {
         return status;
     }
     let outcome = match Invocation::parse(&TABLE, args) {
-        Ok(Invocation::Help) => {
-            print(&config::help(&[FOLDER_TASKS, cli::remote::HELP, cli::cluster::HELP].concat()))
-        }
+        Ok(Invocation::Help) => print(&config::help(&cli::help())),
         Ok(Invocation::Version) => print(&(version::line(arguments::is_called("redis-server")) + "\n")),
         Ok(Invocation::Test(arguments)) => {
             read(arguments).and_then(|(settings, found)| judge(&settings, &found))

@@ -128,7 +128,7 @@ impl Picture {
     }
 }
 
-/// The present part of a member.
+/// The state of a member.
 fn state(
     group: &ReplicaGroup,
     node: &NodeId,

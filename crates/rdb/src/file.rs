@@ -10,6 +10,7 @@ use crate::decode::{Build, read_value};
 use crate::error::{Error, Why};
 use crate::format::*;
 use crate::reader::Reader;
+use crate::sketch;
 use crate::skip::skip_value;
 
 /// A part of a file.
@@ -236,31 +237,18 @@ impl<R: Read> FileReader<R> {
 /// Skips a module's own data. Its parts have lengths.
 fn skip_module_aux<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
     reader.length()?;
-    skip_module_fields(reader)
+    sketch::skip_fields(reader)
 }
 
 /// Skips modules' data about a key.
 fn skip_key_meta<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
     for _ in 0..reader.length()? {
         reader.array::<4>()?;
-        skip_module_fields(reader)?;
+        sketch::skip_fields(reader)?;
     }
     Ok(())
 }
 
-fn skip_module_fields<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
-    loop {
-        let offset = reader.offset();
-        match reader.length()? {
-            MODULE_EOF => return Ok(()),
-            MODULE_SINT | MODULE_UINT => _ = reader.length()?,
-            MODULE_FLOAT => _ = reader.array::<4>()?,
-            MODULE_DOUBLE => _ = reader.array::<8>()?,
-            MODULE_STRING => reader.string(&mut Vec::new())?,
-            _ => return reader.corrupt(offset, "unknown field of a module"),
-        }
-    }
-}
 /// The error for an opcode where a key should be.
 fn no_key(code: u8) -> Why {
     Why::Unsupported { code, what: "an opcode where a key is expected", key: None }
@@ -268,7 +256,7 @@ fn no_key(code: u8) -> Why {
 
 /// Adds the key to an error.
 fn about(key: Vec<u8>, mut why: Why) -> Why {
-    if let Why::Unsupported { key: of, .. } = &mut why {
+    if let Why::Unsupported { key: of, .. } | Why::UnknownModule { key: of, .. } = &mut why {
         *of = Some(key);
     }
     why

@@ -5,6 +5,7 @@ use std::io::Read;
 use crate::error::Error;
 use crate::format::*;
 use crate::reader::Reader;
+use crate::sketch;
 
 /// Skips a value of type `value_type`.
 pub(crate) fn skip_value<R: Read>(reader: &mut Reader<R>, value_type: ValueType) -> Result<(), Error> {
@@ -45,6 +46,10 @@ pub(crate) fn skip_value<R: Read>(reader: &mut Reader<R>, value_type: ValueType)
             reader.skip_string()
         }
         Stream | Stream2 | Stream3 | Stream4 | Stream5 => stream(reader, value_type),
+        Module => {
+            reader.length()?;
+            sketch::skip_fields(reader)
+        }
     }
 }
 

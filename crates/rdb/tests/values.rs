@@ -201,7 +201,11 @@ fn errors_say_what_is_wrong_and_where() {
         assert!(last.contains(expected), "{value:?}: {last}");
     };
     let strings = |code: u8, bytes: &[u8]| [&[code, 1, b'k'][..], bytes].concat();
-    check(b"\x07\x01k", "offset: 11, why: Unsupported { code: 7, what: \"values of modules cannot be read\"");
+    check(b"\x06\x01k", "offset: 11, why: Unsupported { code: 6, what: \"values of modules before Redis 4.0");
+    check(
+        b"\x07\x01k\x81\0\0\0\0\0\0\0\x05",
+        "offset: 14, why: UnknownModule { name: \"AAAAAAAAA\", version: 5",
+    );
     check(b"\x16\x01k", "of a release candidate of Redis 7.4");
     for code in [15, 19, 21] {
         check(&strings(code, b"\x81\x10\0\0\0\0\0\0\0"), "Truncated");

@@ -72,6 +72,7 @@ const UNSAFE_PLACES: &[&str] = &[
 const FLOORS: &[(&str, u32)] = &[
     ("resp", 1),
     ("ds", 1),
+    ("sketches", 1),
     ("heap", 1),
     ("scratch", 1),
     ("tidy", 1),

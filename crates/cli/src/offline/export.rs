@@ -57,6 +57,7 @@ struct Data {
 struct Lost {
     expiring_fields: u64,
     marked_keys: u64,
+    sketches: u64,
 }
 
 /// Writes the files, and reports their content.
@@ -212,6 +213,9 @@ fn tell(data: &Data, bytes: u64) -> Result<(), Error> {
             lost.marked_keys
         ))?;
     }
+    if lost.sketches > 0 {
+        say(&format!("left out: {} sketches, which Redis does not know without a module", lost.sketches))?;
+    }
     Ok(())
 }
 
@@ -219,6 +223,7 @@ fn lost<'a>(dbs: impl Iterator<Item = &'a Db>) -> Lost {
     let mut lost = Lost::default();
     for record in dbs.flat_map(Db::iter) {
         lost.marked_keys += u64::from(record.marks() != Marks::default());
+        lost.sketches += u64::from(matches!(record.value(), ValueRef::Sketch(_)));
         if let ValueRef::Hash(hash) = record.value()
             && hash.first_expiry().is_some()
         {

@@ -8,6 +8,7 @@
 use engine::Entry;
 
 pub mod bitmap;
+pub mod bloom;
 #[cfg(test)]
 mod clients;
 pub mod geo;
@@ -26,6 +27,7 @@ pub mod zset;
 /// Every family of data commands.
 pub const FAMILIES: &[&[Entry]] = &[
     bitmap::ENTRIES,
+    bloom::ENTRIES,
     geo::ENTRIES,
     hash::ENTRIES,
     hll::ENTRIES,

@@ -11,6 +11,7 @@ pub mod bitmap;
 pub mod bloom;
 #[cfg(test)]
 mod clients;
+pub mod count_min;
 pub mod geo;
 pub mod hash;
 pub mod hll;
@@ -28,6 +29,7 @@ pub mod zset;
 pub const FAMILIES: &[&[Entry]] = &[
     bitmap::ENTRIES,
     bloom::ENTRIES,
+    count_min::ENTRIES,
     geo::ENTRIES,
     hash::ENTRIES,
     hll::ENTRIES,

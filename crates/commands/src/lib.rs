@@ -23,6 +23,7 @@ mod scan;
 pub mod set;
 pub mod stream;
 pub mod string;
+pub mod top_k;
 pub mod zset;
 
 /// Every family of data commands.
@@ -38,5 +39,6 @@ pub const FAMILIES: &[&[Entry]] = &[
     set::ENTRIES,
     stream::ENTRIES,
     string::ENTRIES,
+    top_k::ENTRIES,
     zset::ENTRIES,
 ];

@@ -12,6 +12,7 @@ pub mod bloom;
 #[cfg(test)]
 mod clients;
 pub mod count_min;
+pub mod cuckoo;
 pub mod geo;
 pub mod hash;
 pub mod hll;
@@ -31,6 +32,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     bitmap::ENTRIES,
     bloom::ENTRIES,
     count_min::ENTRIES,
+    cuckoo::ENTRIES,
     geo::ENTRIES,
     hash::ENTRIES,
     hll::ENTRIES,

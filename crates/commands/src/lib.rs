@@ -24,6 +24,7 @@ mod scan;
 pub mod set;
 pub mod stream;
 pub mod string;
+pub mod t_digest;
 pub mod top_k;
 pub mod zset;
 
@@ -41,6 +42,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     set::ENTRIES,
     stream::ENTRIES,
     string::ENTRIES,
+    t_digest::ENTRIES,
     top_k::ENTRIES,
     zset::ENTRIES,
 ];

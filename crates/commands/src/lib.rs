@@ -8,11 +8,8 @@
 use engine::Entry;
 
 pub mod bitmap;
-pub mod bloom;
 #[cfg(test)]
 mod clients;
-pub mod count_min;
-pub mod cuckoo;
 pub mod geo;
 pub mod hash;
 pub mod hll;
@@ -24,16 +21,11 @@ mod scan;
 pub mod set;
 pub mod stream;
 pub mod string;
-pub mod t_digest;
-pub mod top_k;
 pub mod zset;
 
 /// Every family of data commands.
 pub const FAMILIES: &[&[Entry]] = &[
     bitmap::ENTRIES,
-    bloom::ENTRIES,
-    count_min::ENTRIES,
-    cuckoo::ENTRIES,
     geo::ENTRIES,
     hash::ENTRIES,
     hll::ENTRIES,
@@ -42,7 +34,5 @@ pub const FAMILIES: &[&[Entry]] = &[
     set::ENTRIES,
     stream::ENTRIES,
     string::ENTRIES,
-    t_digest::ENTRIES,
-    top_k::ENTRIES,
     zset::ENTRIES,
 ];

@@ -190,7 +190,7 @@ impl Workload {
 }
 
 fn store() -> Local {
-    let mut local = Local::new(FAMILIES);
+    let mut local = Local::new(&[FAMILIES, sketching::FAMILIES].concat());
     local.config.string_bytes_max = STRING_BYTES_MAX;
     local
 }

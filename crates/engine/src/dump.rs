@@ -158,20 +158,14 @@ impl InParts {
         until: u64,
         encoder: &mut Encoder<W>,
     ) -> io::Result<bool> {
+        if let ValueRef::Sketch(sketch) = value {
+            return self.write_sketch(sketch, until, encoder);
+        }
         if let ValueRef::Stream(stream) = value {
             let next = encoder.stream_part(stream, std::mem::take(&mut self.of_stream), until)?;
             let is_done = next.is_none();
             self.of_stream = next.unwrap_or_default();
             return Ok(is_done);
-        }
-        if let ValueRef::Sketch(sketch) = value {
-            if !std::mem::replace(&mut self.has_begun, true) {
-                self.sketch = sketch.written().map(Box::new);
-            }
-            let sketch = self.sketch.as_deref().unwrap_or(sketch);
-            let next = encoder.sketch_part(sketch, self.of_sketch, until)?;
-            self.of_sketch = next.unwrap_or_default();
-            return Ok(next.is_none());
         }
         let mut buffer = Vec::new();
         let value = value.expanded(&mut buffer);
@@ -225,6 +219,21 @@ impl InParts {
             }
         }
         Ok(false)
+    }
+
+    fn write_sketch<W: Write>(
+        &mut self,
+        sketch: &Sketch,
+        until: u64,
+        encoder: &mut Encoder<W>,
+    ) -> io::Result<bool> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.sketch = sketch.written().map(Box::new);
+        }
+        let sketch = self.sketch.as_deref().unwrap_or(sketch);
+        let next = encoder.sketch_part(sketch, self.of_sketch, until)?;
+        self.of_sketch = next.unwrap_or_default();
+        Ok(next.is_none())
     }
 
     /// The index after those just written; 0 at the end.

@@ -343,12 +343,6 @@ pub trait Type: Sized {
     }
 }
 
-/// A type that has an empty value, so that a change can create it.
-pub trait Creatable: Type {
-    /// A record with a new empty value.
-    fn create(key: &[u8]) -> Record;
-}
-
 /// A type that is always read in place, so several values can be read at once.
 pub trait InPlace: Type {}
 
@@ -419,6 +413,12 @@ macro_rules! sketch_type {
     )*};
 }
 sketch_type!(Bloom, Cuckoo, CountMin, TopK, TDigest);
+
+/// A type that has an empty value, so that a change can create it.
+pub trait Creatable: Type {
+    /// A record with a new empty value.
+    fn create(key: &[u8]) -> Record;
+}
 
 impl Type for Str {
     type Ref<'a> = StrRef<'a>;

@@ -10,7 +10,8 @@ use crate::error::{Error, Why};
 use crate::format::*;
 use crate::packed::{Element, Packed, integers};
 use crate::reader::Reader;
-use crate::{sketch, stream};
+use crate::sketch::SketchFields;
+use crate::stream;
 
 /// A part of a value. Parts come in the order of the file.
 #[derive(Debug)]
@@ -172,7 +173,7 @@ pub fn read_value<R: Read>(
         | ValueType::Stream5 => stream::read(reader, value_type, build),
         ValueType::Module => {
             let offset = reader.offset();
-            let sketch = sketch::read(reader)?;
+            let sketch = SketchFields { reader }.read()?;
             if build(Part::Sketch(Box::new(sketch))) { Ok(()) } else { reader.corrupt(offset, DUPLICATE) }
         }
     }

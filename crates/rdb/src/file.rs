@@ -10,8 +10,7 @@ use crate::decode::{Build, read_value};
 use crate::error::{Error, Why};
 use crate::format::*;
 use crate::reader::Reader;
-use crate::sketch;
-use crate::skip::skip_value;
+use crate::skip::{skip_module_fields, skip_value};
 
 /// A part of a file.
 #[derive(Debug)]
@@ -237,14 +236,14 @@ impl<R: Read> FileReader<R> {
 /// Skips a module's own data. Its parts have lengths.
 fn skip_module_aux<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
     reader.length()?;
-    sketch::skip_fields(reader)
+    skip_module_fields(reader)
 }
 
 /// Skips modules' data about a key.
 fn skip_key_meta<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
     for _ in 0..reader.length()? {
         reader.array::<4>()?;
-        sketch::skip_fields(reader)?;
+        skip_module_fields(reader)?;
     }
     Ok(())
 }

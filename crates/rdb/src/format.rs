@@ -50,7 +50,7 @@ pub enum ValueType {
     ZSetText = 3,
     /// Fields and values one by one.
     Hash = 4,
-    /// A value of a module, with the module's name and the fields of the value: a [sketch](crate::sketch).
+    /// A value of a module, with the module's name and the fields of the value: a sketch.
     Module = 7,
     /// Members with scores of 8 bytes.
     ZSet = 5,

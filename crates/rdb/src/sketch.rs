@@ -10,7 +10,7 @@
 use std::io::{self, Read, Write};
 
 use ds::Kind;
-use sketches::{Bloom, CountMin, Cuckoo, Field, Sketch, Source, TDigest, TopK};
+use sketches::{Bloom, CountMin, Cuckoo, Field, FieldSource, Sketch, TDigest, TopK};
 use sketches::{bloom, count_min, cuckoo, t_digest, top_k};
 
 use crate::encode::Encoder;
@@ -131,12 +131,36 @@ impl<W: Write> Encoder<W> {
     }
 }
 
-/// Fields that are read.
-struct Fields<'r, R> {
-    reader: &'r mut Reader<R>,
+/// SketchFields that are read.
+pub(crate) struct SketchFields<'r, R> {
+    pub(crate) reader: &'r mut Reader<R>,
 }
 
-impl<R: Read> Fields<'_, R> {
+impl<R: Read> SketchFields<'_, R> {
+    /// Reads the name of a module's type and a sketch.
+    pub(crate) fn read(mut self) -> Result<Sketch, Error> {
+        let offset = self.reader.offset();
+        let (name, version) = module_name(self.reader.length()?);
+        let kind = Kind::SKETCHES.into_iter().find(|kind| kind.name() == name);
+        let fields = &mut self;
+        let sketch = match kind {
+            Some(Kind::Bloom) => Sketch::Bloom(Bloom::read(version, fields)?),
+            Some(Kind::Cuckoo) => Sketch::Cuckoo(Cuckoo::read(version, fields)?),
+            Some(Kind::CountMin) => Sketch::CountMin(CountMin::read(version, fields)?),
+            Some(Kind::TopK) => Sketch::TopK(TopK::read(version, fields)?),
+            Some(Kind::TDigest) => Sketch::TDigest(TDigest::read(version, fields)?),
+            Some(Kind::Str | Kind::List | Kind::Set | Kind::ZSet | Kind::Hash | Kind::Stream) | None => {
+                return Err(self.reader.error(offset, Why::UnknownModule { name, version, key: None }));
+            }
+        };
+        let offset = self.reader.offset();
+        if self.reader.length()? == MODULE_EOF {
+            Ok(sketch)
+        } else {
+            self.reader.corrupt(offset, "a sketch does not end")
+        }
+    }
+
     fn expect(&mut self, kind: u64) -> Result<(), Error> {
         let offset = self.reader.offset();
         if self.reader.length()? == kind {
@@ -146,7 +170,7 @@ impl<R: Read> Fields<'_, R> {
     }
 }
 
-impl<R: Read> Source for Fields<'_, R> {
+impl<R: Read> FieldSource for SketchFields<'_, R> {
     type Error = Error;
 
     fn unsigned(&mut self) -> Result<u64, Error> {
@@ -171,40 +195,5 @@ impl<R: Read> Source for Fields<'_, R> {
 
     fn refuse(&mut self) -> Error {
         self.reader.error(self.reader.offset(), Why::Corrupt("a sketch contradicts itself"))
-    }
-}
-
-/// Reads the name of a module's type and a sketch.
-pub(crate) fn read<R: Read>(reader: &mut Reader<R>) -> Result<Sketch, Error> {
-    let offset = reader.offset();
-    let (name, version) = module_name(reader.length()?);
-    let kind = Kind::SKETCHES.into_iter().find(|kind| kind.name() == name);
-    let fields = &mut Fields { reader };
-    let sketch = match kind {
-        Some(Kind::Bloom) => Sketch::Bloom(Bloom::read(version, fields)?),
-        Some(Kind::Cuckoo) => Sketch::Cuckoo(Cuckoo::read(version, fields)?),
-        Some(Kind::CountMin) => Sketch::CountMin(CountMin::read(version, fields)?),
-        Some(Kind::TopK) => Sketch::TopK(TopK::read(version, fields)?),
-        Some(Kind::TDigest) => Sketch::TDigest(TDigest::read(version, fields)?),
-        Some(Kind::Str | Kind::List | Kind::Set | Kind::ZSet | Kind::Hash | Kind::Stream) | None => {
-            return Err(reader.error(offset, Why::UnknownModule { name, version, key: None }));
-        }
-    };
-    let offset = reader.offset();
-    if reader.length()? == MODULE_EOF { Ok(sketch) } else { reader.corrupt(offset, "a sketch does not end") }
-}
-
-/// Skips the fields of a module's value.
-pub(crate) fn skip_fields<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
-    loop {
-        let offset = reader.offset();
-        match reader.length()? {
-            MODULE_EOF => return Ok(()),
-            MODULE_SINT | MODULE_UINT => _ = reader.length()?,
-            MODULE_FLOAT => _ = reader.array::<4>()?,
-            MODULE_DOUBLE => _ = reader.array::<8>()?,
-            MODULE_STRING => reader.skip_string()?,
-            _ => return reader.corrupt(offset, "unknown field of a module"),
-        }
     }
 }

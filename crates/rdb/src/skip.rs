@@ -5,7 +5,6 @@ use std::io::Read;
 use crate::error::Error;
 use crate::format::*;
 use crate::reader::Reader;
-use crate::sketch;
 
 /// Skips a value of type `value_type`.
 pub(crate) fn skip_value<R: Read>(reader: &mut Reader<R>, value_type: ValueType) -> Result<(), Error> {
@@ -48,7 +47,7 @@ pub(crate) fn skip_value<R: Read>(reader: &mut Reader<R>, value_type: ValueType)
         Stream | Stream2 | Stream3 | Stream4 | Stream5 => stream(reader, value_type),
         Module => {
             reader.length()?;
-            sketch::skip_fields(reader)
+            skip_module_fields(reader)
         }
     }
 }
@@ -114,4 +113,19 @@ fn producers<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
     })?;
     // How many there were, and how many came twice.
     lengths(reader, 2)
+}
+
+/// Skips the fields of a module's value.
+pub(crate) fn skip_module_fields<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
+    loop {
+        let offset = reader.offset();
+        match reader.length()? {
+            MODULE_EOF => return Ok(()),
+            MODULE_SINT | MODULE_UINT => _ = reader.length()?,
+            MODULE_FLOAT => _ = reader.array::<4>()?,
+            MODULE_DOUBLE => _ = reader.array::<8>()?,
+            MODULE_STRING => reader.skip_string()?,
+            _ => return reader.corrupt(offset, "unknown field of a module"),
+        }
+    }
 }

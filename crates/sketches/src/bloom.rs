@@ -12,7 +12,7 @@
 
 use crate::Block;
 use crate::array::{BYTES_MAX, CreateError, ITEMS_MAX, zeroed};
-use crate::form::{Field, Source};
+use crate::form::{Field, FieldSource};
 use crate::murmur::{murmur2, murmur64a};
 use crate::num::ln;
 
@@ -27,6 +27,7 @@ const KNOWN_OPTIONS: u32 = NOT_ROUNDED | ENTRIES_ARE_BITS | HASHES_64 | NOT_SCAL
 const TIGHTENING: f64 = 0.5;
 /// The square of the logarithm of 2, and that logarithm, with RedisBloom's digits.
 const LN_2_SQUARED: f64 = 0.480453013918201;
+#[expect(clippy::approx_constant, reason = "the number of hash functions depends on it")]
 const LN_2: f64 = 0.693147180559945;
 /// The most hash functions of a filter: the smallest error above zero needs 1,075.
 const HASHES_MAX: u32 = 1100;
@@ -51,7 +52,7 @@ const REPORTED_FILTER_BYTES: usize = 64;
 
 /// One filter.
 #[derive(Clone, Debug)]
-struct Filter {
+struct BitFilter {
     entries: u64,
     error: f64,
     bits_per_entry: f64,
@@ -71,7 +72,7 @@ struct Hashes {
     b: u64,
 }
 
-/// What became of an item.
+/// The result of adding an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Added {
     /// It is new.
@@ -98,14 +99,14 @@ pub enum ChunkError {
 /// A chain of filters; items are added to the last one.
 #[derive(Clone, Debug)]
 pub struct Bloom {
-    filters: Vec<Filter>,
+    filters: Vec<BitFilter>,
     size: u64,
     options: u32,
     growth: u32,
 }
 
-impl Filter {
-    fn new(entries: u64, error: f64) -> Result<Filter, CreateError> {
+impl BitFilter {
+    fn new(entries: u64, error: f64) -> Result<BitFilter, CreateError> {
         if entries == 0 || error <= 0.0 || error >= 1.0 {
             return Err(CreateError::Invalid);
         }
@@ -114,7 +115,7 @@ impl Filter {
         let words = bits.div_ceil(64);
         let array = zeroed(words, 8)?;
         let hashes = hashes_of(bits_per_entry);
-        Ok(Filter { entries, error, bits_per_entry, hashes, bits: words * 64, n2: 0, array, size: 0 })
+        Ok(BitFilter { entries, error, bits_per_entry, hashes, bits: words * 64, n2: 0, array, size: 0 })
     }
 
     /// Whether its numbers agree with each other and with its array, which may still be missing.
@@ -164,7 +165,7 @@ impl Bloom {
     pub fn new(capacity: u64, error: f64, expansion: u32, scales: bool) -> Result<Bloom, CreateError> {
         let scaling = if scales { 0 } else { NOT_SCALING };
         let tightening = if scales { TIGHTENING } else { 1.0 };
-        let filter = Filter::new(capacity, error * tightening)?;
+        let filter = BitFilter::new(capacity, error * tightening)?;
         let options = HASHES_64 | NOT_ROUNDED | scaling;
         Ok(Bloom { filters: vec![filter], size: 0, options, growth: expansion })
     }
@@ -198,7 +199,7 @@ impl Bloom {
                 return Added::Full;
             }
             let entries = last.entries.checked_mul(self.growth.into());
-            let next = entries.and_then(|entries| Filter::new(entries, last.error * TIGHTENING).ok());
+            let next = entries.and_then(|entries| BitFilter::new(entries, last.error * TIGHTENING).ok());
             let Some(next) = next.filter(|next| self.array_bytes() + next.array.len() as u64 <= BYTES_MAX)
             else {
                 return Added::TooLarge;
@@ -214,7 +215,7 @@ impl Bloom {
         Added::New
     }
 
-    fn last(&self) -> &Filter {
+    fn last(&self) -> &BitFilter {
         self.filters.last().expect("there is a filter")
     }
 
@@ -259,7 +260,7 @@ impl Bloom {
 
     pub(crate) fn memory_bytes(&self) -> usize {
         let arrays: usize = self.filters.iter().map(|filter| filter.array.capacity()).sum();
-        self.filters.capacity() * size_of::<Filter>() + arrays
+        self.filters.capacity() * size_of::<BitFilter>() + arrays
     }
 
     pub(crate) fn visit_blocks(&mut self, visit: &mut dyn FnMut(Block<'_>)) {
@@ -335,7 +336,7 @@ impl Bloom {
         }
         let filters = filters
             .into_iter()
-            .map(|(bytes, filter)| Some(Filter { array: zeroed(bytes, 1).ok()?, ..filter }))
+            .map(|(bytes, filter)| Some(BitFilter { array: zeroed(bytes, 1).ok()?, ..filter }))
             .collect::<Option<_>>()?;
         let bloom = Bloom { filters, size, options, growth };
         bloom.is_consistent().then_some(bloom)
@@ -371,8 +372,8 @@ fn u64_of(bytes: &[u8]) -> u64 {
 }
 
 /// A filter of a dump's head without its array, and how many bytes that has.
-fn described_filter(bytes: &[u8]) -> (u64, Filter) {
-    let filter = Filter {
+fn described_filter(bytes: &[u8]) -> (u64, BitFilter) {
+    let filter = BitFilter {
         bits: u64_of(&bytes[8..]),
         size: u64_of(&bytes[16..]),
         error: f64::from_bits(u64_of(&bytes[24..])),
@@ -409,7 +410,7 @@ impl Bloom {
     }
 
     /// Reads a filter of this version of the form.
-    pub fn read<S: Source>(version: u64, source: &mut S) -> Result<Bloom, S::Error> {
+    pub fn read<S: FieldSource>(version: u64, source: &mut S) -> Result<Bloom, S::Error> {
         if !(VERSION_MIN..=VERSION).contains(&version) {
             return Err(source.refuse());
         }
@@ -428,12 +429,12 @@ impl Bloom {
     }
 }
 
-fn read_filter<S: Source>(source: &mut S) -> Result<Filter, S::Error> {
+fn read_filter<S: FieldSource>(source: &mut S) -> Result<BitFilter, S::Error> {
     let (entries, error) = (source.unsigned()?, source.double()?);
     let (hashes, bits_per_entry) = (source.unsigned()?, source.double()?);
     let (bits, n2) = (source.unsigned()?, source.unsigned()?);
     let (array, size) = (source.bytes()?, source.unsigned()?);
     let (Ok(hashes), Ok(n2)) = (u32::try_from(hashes), u8::try_from(n2)) else { return Err(source.refuse()) };
-    let filter = Filter { entries, error, bits_per_entry, hashes, bits, n2, array, size };
+    let filter = BitFilter { entries, error, bits_per_entry, hashes, bits, n2, array, size };
     if filter.is_consistent(filter.array.len() as u64) { Ok(filter) } else { Err(source.refuse()) }
 }

@@ -13,7 +13,7 @@
 
 use crate::Block;
 use crate::array::{CreateError, put_u32, u32_at, zeroed};
-use crate::form::{Field, Source};
+use crate::form::{Field, FieldSource};
 use crate::murmur::murmur2;
 use crate::num::ln;
 
@@ -149,7 +149,7 @@ impl CountMin {
     }
 
     /// Reads a sketch of this version of the form.
-    pub fn read<S: Source>(version: u64, source: &mut S) -> Result<CountMin, S::Error> {
+    pub fn read<S: FieldSource>(version: u64, source: &mut S) -> Result<CountMin, S::Error> {
         let (width, depth, count) = (source.unsigned()?, source.unsigned()?, source.unsigned()?);
         let cells = source.bytes()?;
         let bytes = width.checked_mul(depth).and_then(|cells| cells.checked_mul(CELL_BYTES as u64));

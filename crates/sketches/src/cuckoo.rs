@@ -3,7 +3,7 @@
 //!
 //! An item is a fingerprint of one byte in one of two buckets; each bucket follows from the other and the fingerprint. If
 //! both are full, a fingerprint is pushed out to its other bucket, which may push out the next one. If that does not end
-//! after so many iterations, everything goes back, and another table follows, larger by the *expansion*.
+//! after a number of iterations, everything goes back, and another table follows, larger by the *expansion*.
 //!
 //! ```text
 //!   bucket   0 [a7 .. ]   1 [13 5c]   2 [.. ..]   3 [5c e0]
@@ -14,7 +14,7 @@
 
 use crate::Block;
 use crate::array::{BYTES_MAX, CreateError, ITEMS_MAX, zeroed};
-use crate::form::{Field, Source};
+use crate::form::{Field, FieldSource};
 use crate::murmur::murmur64a;
 
 /// The version of the form.
@@ -42,12 +42,12 @@ const REPORTED_TABLE_BYTES: u64 = 16;
 
 /// A table of buckets.
 #[derive(Clone, Debug)]
-struct Table {
+struct BucketTable {
     buckets: u64,
     array: Vec<u8>,
 }
 
-/// What is fixed when a filter is created.
+/// The parameters of a filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameters {
     /// How many items a bucket has.
@@ -75,7 +75,7 @@ impl Parameters {
 /// A chain of tables.
 #[derive(Clone, Debug)]
 pub struct Cuckoo {
-    tables: Vec<Table>,
+    tables: Vec<BucketTable>,
     /// The buckets of the first table, a power of two.
     buckets: u64,
     len: u64,
@@ -83,7 +83,7 @@ pub struct Cuckoo {
     parameters: Parameters,
 }
 
-/// What became of an item.
+/// The result of adding an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inserted {
     /// It is in the filter once more.
@@ -98,7 +98,7 @@ pub enum Inserted {
 
 /// A fingerprint and the hashes that select its buckets.
 #[derive(Clone, Copy)]
-struct Place {
+struct ItemPlaces {
     fingerprint: u8,
     one: u64,
     other: u64,
@@ -109,20 +109,20 @@ fn alternative(fingerprint: u8, hash: u64) -> u64 {
     hash ^ u64::from(fingerprint).wrapping_mul(ALTERNATIVE)
 }
 
-impl Place {
-    fn of(item: &[u8]) -> Place {
+impl ItemPlaces {
+    fn of(item: &[u8]) -> ItemPlaces {
         let hash = murmur64a(item, 0);
-        Place::at((hash % 255 + 1) as u8, hash)
+        ItemPlaces::at((hash % 255 + 1) as u8, hash)
     }
 
-    fn at(fingerprint: u8, hash: u64) -> Place {
-        Place { fingerprint, one: hash, other: alternative(fingerprint, hash) }
+    fn at(fingerprint: u8, hash: u64) -> ItemPlaces {
+        ItemPlaces { fingerprint, one: hash, other: alternative(fingerprint, hash) }
     }
 }
 
-impl Table {
-    fn new(buckets: u64, bucket_size: u16) -> Result<Table, CreateError> {
-        Ok(Table { buckets, array: zeroed(buckets, bucket_size.into())? })
+impl BucketTable {
+    fn new(buckets: u64, bucket_size: u16) -> Result<BucketTable, CreateError> {
+        Ok(BucketTable { buckets, array: zeroed(buckets, bucket_size.into())? })
     }
 
     fn bucket_size(&self) -> usize {
@@ -140,7 +140,7 @@ impl Table {
     }
 
     /// Replaces `from` by `to` once, in the first bucket if it is there.
-    fn replace(&mut self, place: Place, from: u8, to: u8) -> bool {
+    fn replace(&mut self, place: ItemPlaces, from: u8, to: u8) -> bool {
         for hash in [place.one, place.other] {
             if let Some(slot) = self.bucket_mut(hash).iter_mut().find(|slot| **slot == from) {
                 *slot = to;
@@ -150,18 +150,18 @@ impl Table {
         false
     }
 
-    fn contains(&self, place: Place) -> bool {
+    fn contains(&self, place: ItemPlaces) -> bool {
         [place.one, place.other].iter().any(|&hash| self.bucket(hash).contains(&place.fingerprint))
     }
 
     /// How often a fingerprint is in its two buckets, which may be the same.
-    fn count(&self, place: Place) -> u64 {
+    fn count(&self, place: ItemPlaces) -> u64 {
         let in_bucket = |hash| self.bucket(hash).iter().filter(|slot| **slot == place.fingerprint).count();
         (in_bucket(place.one) + in_bucket(place.other)) as u64
     }
 
     /// Inserts a fingerprint by pushing out others; false if that did not end, and nothing has changed.
-    fn push_out(&mut self, place: Place, iterations_max: u16) -> bool {
+    fn push_out(&mut self, place: ItemPlaces, iterations_max: u16) -> bool {
         let (size, mut victim) = (self.bucket_size(), 0);
         let (mut fingerprint, mut at) = (place.fingerprint, place.one % self.buckets);
         for _ in 0..iterations_max {
@@ -193,19 +193,19 @@ impl Cuckoo {
         }
         let buckets = (capacity / u64::from(parameters.bucket_size)).checked_next_power_of_two();
         let buckets = buckets.ok_or(CreateError::TooLarge)?;
-        let table = Table::new(buckets, parameters.bucket_size)?;
+        let table = BucketTable::new(buckets, parameters.bucket_size)?;
         Ok(Cuckoo { tables: vec![table], buckets, len: 0, deleted: 0, parameters })
     }
 
     /// Whether `item` was added, or seems to have been.
     pub fn contains(&self, item: &[u8]) -> bool {
-        let place = Place::of(item);
+        let place = ItemPlaces::of(item);
         self.tables.iter().any(|table| table.contains(place))
     }
 
     /// How often `item` was added, at most.
     pub fn count_of(&self, item: &[u8]) -> u64 {
-        let place = Place::of(item);
+        let place = ItemPlaces::of(item);
         self.tables.iter().map(|table| table.count(place)).sum()
     }
 
@@ -216,7 +216,7 @@ impl Cuckoo {
 
     /// Adds `item` once more.
     pub fn add(&mut self, item: &[u8]) -> Inserted {
-        let place = Place::of(item);
+        let place = ItemPlaces::of(item);
         loop {
             let fingerprint = place.fingerprint;
             let found = self.tables.iter_mut().rev().any(|table| table.replace(place, FREE, fingerprint));
@@ -242,13 +242,13 @@ impl Cuckoo {
         if total.is_none_or(|total| total > BYTES_MAX) || self.tables.len() >= usize::from(u16::MAX) {
             return Err(CreateError::TooLarge);
         }
-        self.tables.push(Table::new(buckets.unwrap_or_default(), self.parameters.bucket_size)?);
+        self.tables.push(BucketTable::new(buckets.unwrap_or_default(), self.parameters.bucket_size)?);
         Ok(())
     }
 
     /// Deletes `item` once; false if it is not there. Other tables take the items of the last one when many were deleted.
     pub fn remove(&mut self, item: &[u8]) -> bool {
-        let place = Place::of(item);
+        let place = ItemPlaces::of(item);
         let found = self.tables.iter_mut().rev().any(|table| table.replace(place, place.fingerprint, FREE));
         if found {
             self.len = self.len.saturating_sub(1);
@@ -280,7 +280,7 @@ impl Cuckoo {
         let (size, mut is_empty) = (table.bucket_size(), true);
         for (at, slot) in table.array.iter_mut().enumerate().filter(|(_, slot)| **slot != FREE) {
             // Earlier tables have fewer buckets, so the number of the bucket says enough of the hash.
-            let place = Place::at(*slot, (at / size) as u64);
+            let place = ItemPlaces::at(*slot, (at / size) as u64);
             if earlier.iter_mut().any(|table| table.replace(place, FREE, place.fingerprint)) {
                 *slot = FREE;
             } else {
@@ -319,7 +319,7 @@ impl Cuckoo {
         self.tables.len()
     }
 
-    /// What was fixed when it was created.
+    /// Its parameters.
     pub fn parameters(&self) -> Parameters {
         self.parameters
     }
@@ -331,7 +331,7 @@ impl Cuckoo {
 
     pub(crate) fn memory_bytes(&self) -> usize {
         let arrays: usize = self.tables.iter().map(|table| table.array.capacity()).sum();
-        self.tables.capacity() * size_of::<Table>() + arrays
+        self.tables.capacity() * size_of::<BucketTable>() + arrays
     }
 
     pub(crate) fn visit_blocks(&mut self, visit: &mut dyn FnMut(Block<'_>)) {
@@ -432,7 +432,7 @@ impl Cuckoo {
     }
 
     /// Reads a filter of this version of the form.
-    pub fn read<S: Source>(version: u64, source: &mut S) -> Result<Cuckoo, S::Error> {
+    pub fn read<S: FieldSource>(version: u64, source: &mut S) -> Result<Cuckoo, S::Error> {
         if version != VERSION {
             return Err(source.refuse());
         }
@@ -455,7 +455,7 @@ impl Cuckoo {
             if buckets == 0 || bytes != Some(array.len() as u64) {
                 return Err(source.refuse());
             }
-            filter.tables.push(Table { buckets, array });
+            filter.tables.push(BucketTable { buckets, array });
         }
         if filter.array_bytes() <= BYTES_MAX { Ok(filter) } else { Err(source.refuse()) }
     }

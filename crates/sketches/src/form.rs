@@ -37,7 +37,7 @@ pub enum Field<'a> {
 }
 
 /// Where the fields of a sketch are read from. A field of another type than the one requested is an error.
-pub trait Source {
+pub trait FieldSource {
     /// Why reading fails.
     type Error;
     /// An unsigned number.

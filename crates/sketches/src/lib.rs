@@ -33,7 +33,7 @@ pub use array::{BYTES_MAX, CreateError};
 pub use bloom::Bloom;
 pub use count_min::CountMin;
 pub use cuckoo::Cuckoo;
-pub use form::{Field, Source};
+pub use form::{Field, FieldSource};
 pub use t_digest::TDigest;
 pub use top_k::TopK;
 

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 
 use crate::Block;
 use crate::array::{BYTES_MAX, CreateError};
-use crate::form::{Field, Source};
+use crate::form::{Field, FieldSource};
 use crate::num::ln;
 
 /// The version of the form.
@@ -218,12 +218,12 @@ impl TDigest {
         self.merge_count
     }
 
-    /// The smallest number; not a number if there is none.
+    /// The smallest number; NaN if nothing was added.
     pub fn min(&self) -> f64 {
         if self.count() > 0 { self.min } else { f64::NAN }
     }
 
-    /// The largest number; not a number if there is none.
+    /// The largest number; NaN if nothing was added.
     pub fn max(&self) -> f64 {
         if self.count() > 0 { self.max } else { f64::NAN }
     }
@@ -423,7 +423,7 @@ impl TDigest {
     }
 
     /// Reads a digest of this version of the form.
-    pub fn read<S: Source>(version: u64, source: &mut S) -> Result<TDigest, S::Error> {
+    pub fn read<S: FieldSource>(version: u64, source: &mut S) -> Result<TDigest, S::Error> {
         let (compression, min, max) = (source.double()?, source.double()?, source.double()?);
         let (_, count, unmerged_count) = (source.signed()?, source.signed()?, source.signed()?);
         let merge_count = source.signed()?;

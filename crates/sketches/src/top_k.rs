@@ -15,7 +15,7 @@
 
 use crate::Block;
 use crate::array::{BYTES_MAX, CreateError, put_u32, u32_at, zeroed};
-use crate::form::{Field, Source};
+use crate::form::{Field, FieldSource};
 use crate::murmur::murmur2;
 use crate::num::power;
 
@@ -37,7 +37,7 @@ const COUNT_AT: usize = 16;
 const POWERS: usize = 256;
 /// How many items are freed at once.
 const FREED_AT_ONCE: usize = 512;
-/// What is written for a free record.
+/// Stands for the item of a free record in files.
 const EMPTY_ITEM: &[u8] = b"\0";
 
 /// The most frequent items.
@@ -146,7 +146,8 @@ impl TopK {
         expelled
     }
 
-    /// What remains of a cell's count after other items came this often, and how many of these came after it was zero.
+    /// Decrements a cell's count for other items that came this often. Returns the count, and how many of these came after
+    /// it was zero.
     fn decayed(&mut self, mut count: u32, times: u32) -> (u32, u32) {
         for remaining in (1..=times).rev() {
             if self.next_random() < self.chance(count) {
@@ -292,7 +293,7 @@ impl TopK {
     }
 
     /// Reads a sketch of this version of the form.
-    pub fn read<S: Source>(version: u64, source: &mut S) -> Result<TopK, S::Error> {
+    pub fn read<S: FieldSource>(version: u64, source: &mut S) -> Result<TopK, S::Error> {
         let (k, width, depth) = (source.unsigned()?, source.unsigned()?, source.unsigned()?);
         let (decay, cells, heap) = (source.double()?, source.bytes()?, source.bytes()?);
         let cell_bytes = width.checked_mul(depth).and_then(|cells| cells.checked_mul(CELL_BYTES as u64));

@@ -1,7 +1,7 @@
-//! What is written is read again and stays the same; what is damaged is refused, or harmless.
+//! A sketch that is written is read again and stays the same; damaged fields are refused, or harmless.
 
 use sketches::cuckoo::Parameters;
-use sketches::{BYTES_MAX, Bloom, CountMin, CreateError, Cuckoo, Field, Sketch, Source, TDigest, TopK};
+use sketches::{BYTES_MAX, Bloom, CountMin, CreateError, Cuckoo, Field, FieldSource, Sketch, TDigest, TopK};
 
 /// A field in memory.
 #[derive(Clone, PartialEq, Debug)]
@@ -23,7 +23,7 @@ macro_rules! take {
     };
 }
 
-impl Source for Fields {
+impl FieldSource for Fields {
     type Error = ();
 
     fn unsigned(&mut self) -> Result<u64, ()> {

@@ -97,6 +97,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("memcached", 5),
     ("observe", 5),
     ("commands", 5),
+    ("sketching", 5),
     ("persistence", 5),
     ("replication", 6),
     ("scripting", 6),

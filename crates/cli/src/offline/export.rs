@@ -99,7 +99,8 @@ fn load_once(from: &Folder, reading: &mut Reading, clock: &Clock, table: &Table)
     let manifest = reading.manifest().clone();
     let folder = from.path().display().to_string();
     let names = Names::new(from.disk(), &folder, "base");
-    let roles = roles(table, commands::FAMILIES, |name| change_of(name).is_some());
+    let of_data = [commands::FAMILIES, sketching::FAMILIES].concat();
+    let roles = roles(table, &of_data, |name| change_of(name).is_some());
     let scripts = Scripts::new(1, |_, _| {});
     let mut found = FoundLibraries::new(clock, &scripts, usize::MAX);
     let (progress, is_stopped) = (Progress::default(), AtomicBool::new(false));

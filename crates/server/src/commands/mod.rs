@@ -38,7 +38,7 @@ const OWN_FAMILIES: &[Family] = &[
 
 /// The families of commands that need nothing from their thread.
 fn families_of_store() -> impl Iterator<Item = &'static [engine::Entry]> {
-    [commands::FAMILIES, sketching::FAMILIES].concat().into_iter().chain([jobs::ENTRIES, ops::catalog::ENTRIES])
+    [commands::FAMILIES, sketching::FAMILIES, &[jobs::ENTRIES, ops::catalog::ENTRIES]].concat().into_iter()
 }
 
 /// The entries of all families for the table of commands, the data commands first.

@@ -8,6 +8,7 @@
 //! | `DARTER.MARK` | newlines | flags and cas numbers of memcached's items |
 //! | `HPEXPIREAT`, `HPERSIST` | newlines | when fields expire; that they have expired comes as `HDEL` |
 //! | `HSETEX` | `HSET`, newlines | nothing more |
+//! | `BF.ADD` and other commands of sketches, `RESTORE` of a sketch | newlines | the sketch |
 //! | `XNACK` | `XCLAIM` for a consumer without a name, newlines | that no consumer has these entries |
 //! | `XCFGSET`, `XIDMPRECORD` | newlines | which messages of producers are known |
 
@@ -55,7 +56,7 @@ impl Dialect {
         let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
         // Nearly all are told apart by their first letter.
         match name.first().map(u8::to_ascii_uppercase) {
-            Some(b'D') => self.has_own |= effect.is_darters_own(),
+            Some(b'D' | b'B' | b'C' | b'R' | b'T') => self.has_own |= effect.is_darters_own(),
             Some(b'H') if is(b"HPEXPIREAT") || is(b"HPERSIST") => {
                 self.version = self.version.max(RedisVersion::V7_4)
             }

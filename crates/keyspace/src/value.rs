@@ -5,12 +5,13 @@ use std::sync::Arc;
 use ds::Kind;
 use ds::hash::{Hash, HashRef};
 use ds::hash_compressed::CompressedHash;
-use ds::mover::{Mover, WalkPosition, move_box};
+use ds::mover::{Mover, WalkPosition, move_box, move_slice, move_vec};
 use ds::packed::Packed;
 use ds::prefetch::prefetch;
 use ds::set::{Set, SetRef};
 use ds::stream::Stream;
 use ds::zset::{ZSet, ZSetRef};
+use sketches::{Block, Bloom, CountMin, Cuckoo, Sketch, TDigest, TopK};
 
 use crate::UnixMs;
 use crate::changing::Changing;
@@ -33,6 +34,8 @@ pub enum Value {
     Hash(Box<Hash>),
     /// A stream, with entries or without.
     Stream(Box<Stream>),
+    /// A sketch of any kind, with items or without.
+    Sketch(Box<Sketch>),
 }
 
 // `Short` is as long as possible without making this larger.
@@ -49,10 +52,11 @@ impl Value {
             Value::ZSet(zset) => ValueRef::ZSet(zset.lend()),
             Value::Hash(hash) => ValueRef::Hash(hash.lend()),
             Value::Stream(stream) => ValueRef::Stream(stream),
+            Value::Sketch(sketch) => ValueRef::Sketch(sketch),
         }
     }
 
-    /// Number of elements; 1 for a string; for a stream this includes pending entries of its groups.
+    /// Number of elements; 1 for a string and a sketch; for a stream this includes pending entries of its groups.
     pub fn len(&self) -> usize {
         self.lend().len()
     }
@@ -71,6 +75,7 @@ impl Value {
             Value::ZSet(zset) => zset.free_slice(),
             Value::Hash(hash) => hash.free_slice(),
             Value::Stream(stream) => stream.free_slice(),
+            Value::Sketch(sketch) => sketch.free_slice(),
         }
     }
 
@@ -102,6 +107,15 @@ impl Value {
                 move_box(stream, mover);
                 stream.defragment(place, mover)
             }
+            Value::Sketch(sketch) => {
+                move_box(sketch, mover);
+                sketch.visit_blocks(&mut |block| match block {
+                    Block::Array(array) => move_vec(array, mover),
+                    Block::Item(item) => move_slice(item, mover),
+                    Block::Centroids(centroids) => move_vec(centroids, mover),
+                });
+                true
+            }
         }
     }
 
@@ -117,6 +131,7 @@ impl Value {
             Value::ZSet(zset) => prefetch(&**zset),
             Value::Hash(hash) => prefetch(&**hash),
             Value::Stream(stream) => prefetch(&**stream),
+            Value::Sketch(sketch) => prefetch(&**sketch),
         }
     }
 
@@ -129,6 +144,7 @@ impl Value {
             Value::ZSet(zset) => size_of::<ZSet>() + zset.memory_bytes(),
             Value::Hash(hash) => size_of::<Hash>() + hash.memory_bytes(),
             Value::Stream(stream) => size_of::<Stream>() + stream.memory_bytes(),
+            Value::Sketch(sketch) => size_of::<Sketch>() + sketch.memory_bytes(),
         }
     }
 }
@@ -150,6 +166,8 @@ pub enum ValueRef<'a> {
     Compressed(CompressedHash<'a>),
     /// A stream.
     Stream(&'a Stream),
+    /// A sketch.
+    Sketch(&'a Sketch),
 }
 
 /// Tags of [`Packed`] collections, below [`PACKED_TAGS`]. Only sets have several forms, and hashes the compressed ones.
@@ -172,7 +190,11 @@ impl<'a> ValueRef<'a> {
             ValueRef::Hash(hash) => Some((PACKED_HASH, hash.packed()?)),
             ValueRef::ZSet(zset) => Some((PACKED_ZSET, zset.packed()?)),
             ValueRef::Set(set) => set.packed().map(|packed| (PACKED_SET + packed.form, packed)),
-            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Stream(_) | ValueRef::Compressed(_) => None,
+            ValueRef::Str(_)
+            | ValueRef::List(_)
+            | ValueRef::Stream(_)
+            | ValueRef::Sketch(_)
+            | ValueRef::Compressed(_) => None,
         }
     }
 
@@ -205,6 +227,7 @@ impl ValueRef<'_> {
             ValueRef::ZSet(_) => Kind::ZSet,
             ValueRef::Hash(_) | ValueRef::Compressed(_) => Kind::Hash,
             ValueRef::Stream(_) => Kind::Stream,
+            ValueRef::Sketch(sketch) => kind_of(sketch),
         }
     }
 
@@ -218,10 +241,11 @@ impl ValueRef<'_> {
             ValueRef::Hash(hash) => hash.encoding(),
             ValueRef::Compressed(hash) => hash.encoding(),
             ValueRef::Stream(_) => "stream",
+            ValueRef::Sketch(_) => "raw",
         }
     }
 
-    /// Number of elements; 1 for a string.
+    /// Number of elements; 1 for a string and a sketch.
     pub fn len(self) -> usize {
         match self {
             ValueRef::Str(_) => 1,
@@ -231,6 +255,7 @@ impl ValueRef<'_> {
             ValueRef::Hash(hash) => hash.len(),
             ValueRef::Compressed(hash) => hash.len(),
             ValueRef::Stream(stream) => stream.element_count(),
+            ValueRef::Sketch(_) => 1,
         }
     }
 
@@ -260,7 +285,18 @@ impl ValueRef<'_> {
             ValueRef::Hash(hash) => Value::Hash(Box::new(hash.to_hash())),
             ValueRef::Compressed(hash) => Value::Hash(Box::new(hash.to_hash())),
             ValueRef::Stream(stream) => Value::Stream(Box::new(stream.clone())),
+            ValueRef::Sketch(sketch) => Value::Sketch(Box::new(sketch.clone())),
         }
+    }
+}
+
+fn kind_of(sketch: &Sketch) -> Kind {
+    match sketch {
+        Sketch::Bloom(_) => Kind::Bloom,
+        Sketch::Cuckoo(_) => Kind::Cuckoo,
+        Sketch::CountMin(_) => Kind::CountMin,
+        Sketch::TopK(_) => Kind::TopK,
+        Sketch::TDigest(_) => Kind::TDigest,
     }
 }
 
@@ -305,8 +341,6 @@ pub trait Type: Sized {
     fn at<'a>(value: Self::Mut<'a>, _steady_ms: UnixMs) -> Self::Mut<'a> {
         value
     }
-    /// A record with a new empty value.
-    fn create(key: &[u8]) -> Record;
 }
 
 /// A type that is always read in place, so several values can be read at once.
@@ -317,6 +351,11 @@ impl InPlace for List {}
 impl InPlace for Set {}
 impl InPlace for ZSet {}
 impl InPlace for Stream {}
+impl InPlace for Bloom {}
+impl InPlace for Cuckoo {}
+impl InPlace for CountMin {}
+impl InPlace for TopK {}
+impl InPlace for TDigest {}
 
 macro_rules! boxed_type {
     ($($name:ident $(, $set_time:ident)?);*) => {$(
@@ -342,6 +381,9 @@ macro_rules! boxed_type {
                     value
                 }
             )?
+        }
+
+        impl Creatable for $name {
             fn create(key: &[u8]) -> Record {
                 Record::new(key, Value::$name(Box::new($name::new())))
             }
@@ -349,6 +391,34 @@ macro_rules! boxed_type {
     )*};
 }
 boxed_type!(List, set_time; Stream);
+
+macro_rules! sketch_type {
+    ($($name:ident),*) => {$(
+        impl Type for $name {
+            type Ref<'a> = &'a $name;
+            type Mut<'a> = &'a mut $name;
+            #[inline]
+            fn of(value: ValueRef<'_>) -> Option<&$name> {
+                if let ValueRef::Sketch(Sketch::$name(inner)) = value { Some(inner) } else { None }
+            }
+            #[inline]
+            fn of_mut(record: RecordMut<'_>) -> Option<&mut Self> {
+                if !record.lend().is_wide() {
+                    return None;
+                }
+                let Value::Sketch(sketch) = record.into_value() else { return None };
+                if let Sketch::$name(inner) = &mut **sketch { Some(inner) } else { None }
+            }
+        }
+    )*};
+}
+sketch_type!(Bloom, Cuckoo, CountMin, TopK, TDigest);
+
+/// A type that has an empty value, so that a change can create it.
+pub trait Creatable: Type {
+    /// A record with a new empty value.
+    fn create(key: &[u8]) -> Record;
+}
 
 impl Type for Str {
     type Ref<'a> = StrRef<'a>;
@@ -364,13 +434,16 @@ impl Type for Str {
         }
         if let Value::Str(string) = record.into_value() { Some(string) } else { None }
     }
+}
+
+impl Creatable for Str {
     fn create(key: &[u8]) -> Record {
         Record::new_wide(key, Value::Str(Str::text(b"")))
     }
 }
 
 /// A collection that is stored in its record while it is small.
-pub trait Packable: Type + Default {
+pub trait Packable: Creatable + Default {
     /// The collection, borrowed as a value.
     fn lend_value(&self) -> ValueRef<'_>;
     /// Whether packed bytes with this tag are of this type.
@@ -424,9 +497,6 @@ macro_rules! packable_type {
             fn of_mut(record: RecordMut<'_>) -> Option<Changing<'_, Self>> {
                 Changing::of(record)
             }
-            fn create(key: &[u8]) -> Record {
-                Record::new_small::<$name>(key)
-            }
             $(
                 #[inline]
                 fn shown(
@@ -440,6 +510,12 @@ macro_rules! packable_type {
                     value.expanded(buffer)
                 }
             )?
+        }
+
+        impl Creatable for $name {
+            fn create(key: &[u8]) -> Record {
+                Record::new_small::<$name>(key)
+            }
         }
     )*};
 }

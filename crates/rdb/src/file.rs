@@ -10,7 +10,7 @@ use crate::decode::{Build, read_value};
 use crate::error::{Error, Why};
 use crate::format::*;
 use crate::reader::Reader;
-use crate::skip::skip_value;
+use crate::skip::{skip_module_fields, skip_value};
 
 /// A part of a file.
 #[derive(Debug)]
@@ -248,19 +248,6 @@ fn skip_key_meta<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
     Ok(())
 }
 
-fn skip_module_fields<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
-    loop {
-        let offset = reader.offset();
-        match reader.length()? {
-            MODULE_EOF => return Ok(()),
-            MODULE_SINT | MODULE_UINT => _ = reader.length()?,
-            MODULE_FLOAT => _ = reader.array::<4>()?,
-            MODULE_DOUBLE => _ = reader.array::<8>()?,
-            MODULE_STRING => reader.string(&mut Vec::new())?,
-            _ => return reader.corrupt(offset, "unknown field of a module"),
-        }
-    }
-}
 /// The error for an opcode where a key should be.
 fn no_key(code: u8) -> Why {
     Why::Unsupported { code, what: "an opcode where a key is expected", key: None }
@@ -268,7 +255,7 @@ fn no_key(code: u8) -> Why {
 
 /// Adds the key to an error.
 fn about(key: Vec<u8>, mut why: Why) -> Why {
-    if let Why::Unsupported { key: of, .. } = &mut why {
+    if let Why::Unsupported { key: of, .. } | Why::UnknownModule { key: of, .. } = &mut why {
         *of = Some(key);
     }
     why

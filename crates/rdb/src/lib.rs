@@ -17,7 +17,7 @@
 //!   with the lengths that it declares. A reader holds only a buffer and the current string; it passes
 //!   elements one by one to the code that builds the value ([`Part`]).
 //!
-//! Not here: values themselves, files on disk and modules.
+//! Not here: values themselves, files on disk, and modules other than sketches.
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ mod manifest;
 mod packed;
 mod payload;
 mod reader;
+mod sketch;
 mod skip;
 mod stream;
 
@@ -45,6 +46,7 @@ pub use frames::{FRAME_BYTES_MAX, FrameReader, part_head, write_frames};
 pub use manifest::{MANIFEST_BYTES_MAX, MANIFEST_MAGIC, Manifest};
 pub use payload::{Libraries, NoLibrary, open_payload, seal_payload};
 pub use reader::{Reader, STRING_BYTES_MAX};
+pub use sketch::SketchPart;
 pub use stream::StreamPart;
 
 /// The version that is written by default: that of redis-server 7.0.

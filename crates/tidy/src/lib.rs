@@ -72,6 +72,7 @@ const UNSAFE_PLACES: &[&str] = &[
 const FLOORS: &[(&str, u32)] = &[
     ("resp", 1),
     ("ds", 1),
+    ("sketches", 1),
     ("heap", 1),
     ("scratch", 1),
     ("tidy", 1),
@@ -96,6 +97,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("memcached", 5),
     ("observe", 5),
     ("commands", 5),
+    ("sketching", 5),
     ("persistence", 5),
     ("replication", 6),
     ("scripting", 6),

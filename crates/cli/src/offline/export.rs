@@ -57,6 +57,7 @@ struct Data {
 struct Lost {
     expiring_fields: u64,
     marked_keys: u64,
+    sketches: u64,
 }
 
 /// Writes the files, and reports their content.
@@ -98,7 +99,8 @@ fn load_once(from: &Folder, reading: &mut Reading, clock: &Clock, table: &Table)
     let manifest = reading.manifest().clone();
     let folder = from.path().display().to_string();
     let names = Names::new(from.disk(), &folder, "base");
-    let roles = roles(table, commands::FAMILIES, |name| change_of(name).is_some());
+    let of_data = [commands::FAMILIES, sketching::FAMILIES].concat();
+    let roles = roles(table, &of_data, |name| change_of(name).is_some());
     let scripts = Scripts::new(1, |_, _| {});
     let mut found = FoundLibraries::new(clock, &scripts, usize::MAX);
     let (progress, is_stopped) = (Progress::default(), AtomicBool::new(false));
@@ -212,6 +214,9 @@ fn tell(data: &Data, bytes: u64) -> Result<(), Error> {
             lost.marked_keys
         ))?;
     }
+    if lost.sketches > 0 {
+        say(&format!("left out: {} sketches, which Redis does not know without a module", lost.sketches))?;
+    }
     Ok(())
 }
 
@@ -219,6 +224,7 @@ fn lost<'a>(dbs: impl Iterator<Item = &'a Db>) -> Lost {
     let mut lost = Lost::default();
     for record in dbs.flat_map(Db::iter) {
         lost.marked_keys += u64::from(record.marks() != Marks::default());
+        lost.sketches += u64::from(matches!(record.value(), ValueRef::Sketch(_)));
         if let ValueRef::Hash(hash) = record.value()
             && hash.first_expiry().is_some()
         {

@@ -68,6 +68,7 @@ fn add_record(digest: &mut Digest, record: RecordRef<'_>) {
             hash.iter().for_each(|(field, value)| xor(digest, &mixed([field, &value.bytes()])));
             hash.expiries().for_each(|(field, at_ms)| xor(digest, &mixed([field, &at_ms.to_be_bytes()])));
         }
+        ValueRef::Sketch(_) => mix(digest, &engine::dump::payload(record.value(), false)),
         // Its groups are not part of the digest.
         ValueRef::Stream(stream) => {
             for (id, fields) in stream.log.range(StreamId::MIN, StreamId::MAX) {

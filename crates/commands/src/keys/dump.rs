@@ -122,7 +122,7 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
 fn read(encoded: &[u8], config: &Config) -> Option<Value> {
     let (code, bytes) = encoded.split_first()?;
     let value_type = ValueType::from_code(*code, Family::Redis).ok()?;
-    let mut builder = Builder::new(value_type.kind(), config);
+    let mut builder = Builder::new(value_type, config);
     rdb::read_value(&mut Reader::new(bytes), value_type, &mut |part| builder.add(part)).ok()?;
     builder.finish()
 }

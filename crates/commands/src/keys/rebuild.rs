@@ -42,6 +42,10 @@ pub fn commands(key: &[u8], value: ValueRef<'_>, expiry: Option<UnixMs>) -> Vec<
             commands
         }
         ValueRef::Stream(stream) => crate::stream::rebuild::commands(key, stream),
+        ValueRef::Sketch(_) => {
+            let payload = engine::dump::payload(value, true).into();
+            vec![vec![b"RESTORE"[..].into(), key.into(), b"0"[..].into(), payload]]
+        }
     };
     if let Some(expiry) = expiry {
         commands.push(vec![b"PEXPIREAT"[..].into(), key.into(), expiry.to_string().into_bytes().into()]);

@@ -87,7 +87,13 @@ fn sort(ctx: &mut Ctx, may_store: bool) -> CommandResult {
             ctx.store.write_as::<ds::zset::ZSet>(key)?.expect("it was just read").make_large();
             false
         }
-        Some(ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Compressed(_) | ValueRef::Stream(_)) => {
+        Some(
+            ValueRef::Str(_)
+            | ValueRef::Hash(_)
+            | ValueRef::Compressed(_)
+            | ValueRef::Stream(_)
+            | ValueRef::Sketch(_),
+        ) => {
             return Err(CommandError::WRONG_TYPE);
         }
     };
@@ -123,9 +129,14 @@ fn elements(store: &Store, key: &[u8], reverse: bool, pace: &mut Pace<'_>) -> Ve
             let members = zset.iter_from_rank(from, reverse).inspect(|_| pace.step());
             members.map(|(member, _)| member.into_owned()).collect()
         }
-        Some(ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Compressed(_) | ValueRef::Stream(_)) | None => {
-            Vec::new()
-        }
+        Some(
+            ValueRef::Str(_)
+            | ValueRef::Hash(_)
+            | ValueRef::Compressed(_)
+            | ValueRef::Stream(_)
+            | ValueRef::Sketch(_),
+        )
+        | None => Vec::new(),
     }
 }
 

@@ -63,7 +63,8 @@ impl<'a> ZsetInput<'a> {
                 | ValueRef::List(_)
                 | ValueRef::Hash(_)
                 | ValueRef::Compressed(_)
-                | ValueRef::Stream(_),
+                | ValueRef::Stream(_)
+                | ValueRef::Sketch(_),
             ) => {
                 unreachable!("the types of the inputs were checked")
             }

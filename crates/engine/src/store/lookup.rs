@@ -3,7 +3,7 @@
 
 use ds::random::Random;
 use keyspace::access;
-use keyspace::{Config, InPlace, Packable, Record, RecordMut, RecordRef, Type, UnixMs, ValueRef};
+use keyspace::{Config, Creatable, InPlace, Packable, Record, RecordMut, RecordRef, Type, UnixMs, ValueRef};
 use shard::{Ready, ShardId};
 use smallvec::SmallVec;
 
@@ -113,7 +113,7 @@ impl Store<'_, '_> {
     /// The value of `key` as a `T` to be changed. It is created empty if it does not exist; the caller must then add
     /// something.
     #[inline]
-    pub fn upsert<T: Type>(&mut self, key: &[u8]) -> Result<T::Mut<'_>, CommandError> {
+    pub fn upsert<T: Creatable>(&mut self, key: &[u8]) -> Result<T::Mut<'_>, CommandError> {
         upsert_or::<T>(self, key, T::create)
     }
 }

@@ -163,6 +163,7 @@ impl Store<'_, '_> {
             Value::List(list) => {
                 list.len() > FREED_IN_PLACE_MAX || list.memory_bytes() > FREED_IN_PLACE_BYTES_MAX
             }
+            Value::Sketch(sketch) => sketch.memory_bytes() > FREED_IN_PLACE_BYTES_MAX,
             Value::Set(_) | Value::ZSet(_) | Value::Hash(_) | Value::Stream(_) => {
                 value.len() > FREED_IN_PLACE_MAX
             }

@@ -208,7 +208,7 @@ impl<'a> Target<'a> {
         item: KeyItem,
         file: &mut FileReader<R>,
     ) -> Result<Option<Entry>, rdb::Error> {
-        let mut builder = Builder::new(item.value_type.kind(), self.load.config);
+        let mut builder = Builder::new(item.value_type, self.load.config);
         let read = file.value(item.value_type, &mut |part| builder.add(part));
         read.map_err(|error| error.in_value_of(&item.key))?;
         // Redis could once write collections without elements, and leaves them out when it loads, too.

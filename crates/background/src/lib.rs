@@ -22,12 +22,12 @@ pub mod snapshot;
 
 /// How upkeep enters shards: by trying, and holding no other.
 pub trait Visits {
-    /// Enters shard `id`, calls `work`, and leaves the shard with all that this entails. Returns `None` if
-    /// the shard is taken.
+    /// Enters shard `id`, reads the clock, calls `work`, and leaves the shard with all that this entails. Returns
+    /// `None` if the shard is taken.
     fn visit<R>(&mut self, id: ShardId, work: impl FnOnce(&mut Tx) -> R) -> Option<R>;
 
-    /// Enters several shards, whose ids must ascend, and calls `work`, which is one transaction on all of
-    /// them. Returns `None` if one is taken. With `is_patient` it waits longer for each, unless another
+    /// Enters several shards, whose ids must ascend, reads the clock, and calls `work`, which is one transaction on all
+    /// of them. Returns `None` if one is taken. With `is_patient` it waits longer for each, unless another
     /// thread is already waiting patiently.
     fn visit_all<R>(
         &mut self,

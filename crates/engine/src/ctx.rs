@@ -1,5 +1,5 @@
-//! A command's function, the call it gets (arguments, reply, store), and the requests it may make of the
-//! thread that runs it and of the limits of queues.
+//! A command's function, the call it gets (arguments, reply, store), and the requests it may make of the thread that
+//! runs it.
 //!
 //! The parts of a call are fields, so that a function can read from the store while it writes the reply.
 
@@ -170,43 +170,6 @@ impl Host for () {
     fn run_own(&mut self, _call: OwnCall<'_, '_>) -> CommandResult {
         Err(CommandError::new("ERR this command needs a server"))
     }
-}
-
-/// The number of elements that may be taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room(u64);
-
-impl Room {
-    /// No limit, so takes are not counted.
-    pub const ANY: Room = Room(u64::MAX);
-    /// No element may be taken.
-    pub(crate) const NONE: Room = Room(0);
-
-    /// Room for this many elements.
-    pub fn of(count: u64) -> Room {
-        Room(count.min(u64::MAX - 1))
-    }
-
-    /// Whether no element may be taken.
-    #[inline]
-    pub(crate) fn is_none(self) -> bool {
-        self.0 == 0
-    }
-
-    /// `count`, or less if there is less room.
-    #[inline]
-    pub fn fit(self, count: usize) -> usize {
-        self.0.min(count as u64) as usize
-    }
-}
-
-/// What takes ask of the limits of queues, which are in a crate above.
-#[derive(Clone, Copy, Debug)]
-pub struct Rates {
-    /// How many elements may be taken from the list at this key. An error if its limit cannot be read.
-    pub room: fn(&Store, &[u8]) -> Result<Room, CommandError>,
-    /// Counts this many elements that were taken from the list at this key, which is limited.
-    pub took: fn(&mut Store, &[u8], u64) -> Result<(), CommandError>,
 }
 
 /// A call of a command of the host: a [`Ctx`] without the host.

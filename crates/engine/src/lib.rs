@@ -41,7 +41,7 @@ mod tx;
 pub use arg::{Arg, ArgKind, block, double, integer, key, oneof, pattern, string, token, unix_time};
 pub use args::{ArgSlices, OwnedArgs};
 pub use change::Change;
-pub use ctx::{CommandFn, Ctx, Entry, Host, HostFn, OwnCall, Rates, Room};
+pub use ctx::{CommandFn, Ctx, Entry, Host, HostFn, OwnCall};
 pub use entry::{Acl, Callee, Channels, Flag, Group, KeyFlagsOf, Mode, Route, Rule, Run};
 pub use error::{CommandError, CommandResult};
 pub use garbage::Garbage;
@@ -63,12 +63,13 @@ pub use store::Store;
 pub use store::exchange::{content, has_stream, ready_after, replace_dbs};
 pub use store::lookup::{note_beside, note_place, peek_into, upsert_in_place};
 pub use store::queues::observer::{note_added, note_pushed, note_put_back};
+pub use store::queues::room::Room;
 pub use store::queues::taking::{Gate, Removed, Taking, is_closed, room, take_from};
 pub use store::queues::{
     are_any_promoted, beside, is_paused, know_jobs, note_deep_list, note_promoted, pause,
 };
 pub use store::storing::got_room;
-pub use table::{Command, CommandId, Table, subcommand_error};
+pub use table::{Command, CommandId, Rates, Table, subcommand_error};
 pub use take_or_wait::{TakeOrWait, Took};
 pub use task::{
     BlockOn, Blocked, Client, Finds, Forget, Handoff, HandoffPool, IdleWaits, IsServed, JobsDue, JobsNews,

@@ -7,12 +7,12 @@ use resp::{Output, Proto};
 use shard::{Hold, Placement, ShardId};
 
 use crate::Shards;
-use crate::ctx::{Entry, Host, Rates};
+use crate::ctx::{Entry, Host};
 use crate::entry::{Route, Run};
 use crate::error::CommandError;
 use crate::route::Needs;
 use crate::store::Store;
-use crate::table::{Command, CommandId, Table};
+use crate::table::{Command, CommandId, Rates, Table};
 use crate::task::{Client, Outcome, TxMessage};
 use crate::tx::Tx;
 

@@ -3,11 +3,13 @@
 use smallvec::SmallVec;
 
 use crate::args::ArgSlices;
-use crate::ctx::{Entry, Rates};
+use crate::ctx::Entry;
 use crate::entry::{self, Flag, Mode, Route, Rule, Run};
 use crate::error::{CommandError, shown};
 use crate::key_spec::{KeyFlag, KeyRef};
 use crate::parse::keyword_is;
+use crate::store::Store;
+use crate::store::queues::room::Room;
 
 /// The number of a command or subcommand in its [`Table`]; statistics are kept by it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -39,6 +41,15 @@ pub struct Command {
 
 /// The most bytes of a name, and of all arguments together, that an error quotes.
 const QUOTED_BYTES_MAX: usize = 128;
+
+/// What takes ask of the rate limits of queues, which are in a crate above.
+#[derive(Clone, Copy, Debug)]
+pub struct Rates {
+    /// How many elements may be taken from the list at this key. An error if its limit cannot be read.
+    pub room: fn(&Store, &[u8]) -> Result<Room, CommandError>,
+    /// Counts this many elements that were taken from the list at this key, which is limited.
+    pub took: fn(&mut Store, &[u8], u64) -> Result<(), CommandError>,
+}
 
 /// All commands.
 #[derive(Debug)]

@@ -10,9 +10,14 @@
 //! Times of day stay: `JOB.PUT … AT`, and schedules. If the clock was set back, schedules are computed again;
 //! a schedule that ran before the clock was set would otherwise be silent until its next time comes round. As
 //! in Vixie cron, fixed times do not come a second time if the clock was set back by less than three hours.
+//!
+//! After a start or a takeover nothing is noted yet, so the first look at a database cannot tell by how much the
+//! clock was set. It computes all schedules again. For that the clock must be read after the shard was entered: by
+//! an earlier time, a schedule that has run since then on the old primary would run again. Visits read it then
+//! ([`background::Visits`]). Commands may run by an earlier time, so they leave the first look to a visit.
 
 use ds::zset::ZSet;
-use engine::{Client, CommandError, Store, Tx};
+use engine::{Client, CommandError, JobsDue, JobsNews, Store, Tx, TxMessage};
 use keyspace::queue::{ACTIVE, CRON, DELAYED};
 use resp::Proto;
 use shard::ShardId;
@@ -22,22 +27,26 @@ use crate::names::queue_of;
 
 /// A clock that moves by less than this is being adjusted, not set.
 pub(crate) const JUMP_MS: i64 = 1_000;
-/// A clock that is this far back at the first look was not set back: the thread read it a little before it looks.
-const FIRST_LOOK_MS: i64 = 250;
 /// Fixed times do not come again if the clock goes back by less than this.
 const COMES_AGAIN_MS: i64 = 3 * 3_600_000;
 /// The most delayed jobs that are moved per queue: those that are due first.
 const DELAYED_MAX: usize = 10_000;
 
-/// Moves the times of all queues in the database of `queue` if the clock was set. Call this before leases
-/// begin, are extended or end.
+/// Moves the times of all queues in the database of `queue` if the clock was set. Commands call this before leases
+/// begin, are extended or end. If it would be the first look, only asks for a visit.
 pub(crate) fn follow(store: &mut Store, queue: &[u8]) {
     let (shard, _) = store.locate(queue);
-    follow_in(store, shard);
+    if store.db(shard).has_noted_clock() {
+        follow_in(store, shard);
+    } else {
+        let due = JobsDue { time_ms: store.now(), shard, db: store.client.db, queue: queue.into() };
+        store.tx.outbox.push(TxMessage::Jobs(JobsNews::Due(due)));
+    }
 }
 
+/// [`follow`] in a visit of the shard, which may be the first look.
 #[inline]
-fn follow_in(store: &mut Store, shard: ShardId) {
+pub(crate) fn follow_in(store: &mut Store, shard: ShardId) {
     let ahead_ms = store.tx.now - store.tx.steady;
     let last_ms = store.db_mut(shard).note_clock(ahead_ms);
     if last_ms.is_none_or(|last_ms| (ahead_ms - last_ms).abs() >= JUMP_MS) {
@@ -78,9 +87,7 @@ fn move_times(store: &mut Store, shard: ShardId, by_ms: Option<i64>) {
 /// Moves the times in one sorted set.
 fn move_set(jobs: &Jobs<'_>, store: &mut Store, key: &[u8], by_ms: Option<i64>) -> Result<(), CommandError> {
     if key.ends_with(CRON) {
-        // At the first look, the schedule may have run just before, elsewhere, by a clock that was read later than this
-        // thread's: it would run twice.
-        return reschedule(jobs, store, if by_ms.is_none() { FIRST_LOOK_MS } else { 0 });
+        return reschedule(jobs, store);
     }
     let Some(by_ms) = by_ms else { return Ok(()) };
     if key.ends_with(ACTIVE) {
@@ -108,16 +115,15 @@ fn move_ids(jobs: &Jobs<'_>, store: &mut Store, key: &[u8], by_ms: i64) -> Resul
     Ok(())
 }
 
-/// Computes the next time of schedules that became silent because the clock was set back by more than `behind_ms`.
-fn reschedule(jobs: &Jobs<'_>, store: &mut Store, behind_ms: i64) -> Result<(), CommandError> {
+/// Computes the next time of schedules that became silent because the clock was set back.
+fn reschedule(jobs: &Jobs<'_>, store: &mut Store) -> Result<(), CommandError> {
     let now_ms = store.now();
     for (name, due_ms) in jobs.scheduled(store)? {
         let Some(line) = jobs.line(store, &name)? else { continue };
         let comes_again =
             line.recurs() || line.next_ms(now_ms + COMES_AGAIN_MS).is_ok_and(|next| next < due_ms);
-        let is_silent = line.next_ms(now_ms + behind_ms).is_ok_and(|next_ms| next_ms < due_ms);
         if let Ok(next_ms) = line.next_ms(now_ms)
-            && is_silent
+            && next_ms < due_ms
             && comes_again
         {
             jobs.set_due(store, &jobs.names.cron(), &name, next_ms)?;

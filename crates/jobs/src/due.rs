@@ -3,7 +3,7 @@
 use ds::zset::ZSet;
 use engine::{CommandError, Store};
 
-use crate::clock::follow;
+use crate::clock::follow_in;
 use crate::job::{Claim, Jobs};
 use crate::limits;
 
@@ -13,12 +13,13 @@ pub(crate) const FIRED_MAX: usize = 64;
 /// The reason noted for an attempt whose lease ended.
 const LEASE_ENDED: &[u8] = b"the lease ended";
 
-/// Does what is due in `queue`, for at most [`FIRED_MAX`] jobs. Returns when something is due next.
+/// Does what is due in `queue`, for at most [`FIRED_MAX`] jobs, in a visit of its shard. Returns when something is due next.
 ///
 /// # Errors
 /// If a key beside the queue has been replaced by something else: then nothing can be done.
 pub(crate) fn fire(store: &mut Store, queue: &[u8]) -> Result<Option<i64>, CommandError> {
-    follow(store, queue);
+    let (shard, _) = store.locate(queue);
+    follow_in(store, shard);
     let (jobs, now_ms) = (Jobs::of(store, queue)?, store.now());
     let (active, delayed, cron) = (jobs.names.active(), &jobs.names.delayed(), &jobs.names.cron());
     for _ in 0..FIRED_MAX {

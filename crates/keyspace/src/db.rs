@@ -141,6 +141,11 @@ impl Db {
         self.queues.first_times(&self.table, visit);
     }
 
+    /// Whether [`Self::note_clock`] was called.
+    pub fn has_noted_clock(&self) -> bool {
+        self.queues.has_noted_clock()
+    }
+
     /// Notes how far the system clock is ahead of the monotonic one, in milliseconds. Returns the previous
     /// value; `None` the first time.
     pub fn note_clock(&mut self, ahead_ms: i64) -> Option<i64> {

@@ -39,6 +39,9 @@ pub trait ScriptHost: engine::Host {
     /// script.
     fn enter_script(&mut self, client: &Client);
 
+    /// Whether the client that called the running script was killed meanwhile, as far as this thread knows.
+    fn is_caller_killed(&self) -> bool;
+
     /// The script has ended, and has lent this many shards. From now on, commands are its caller's again.
     fn leave_script(&mut self, was_slow: bool, lent_count: usize);
 

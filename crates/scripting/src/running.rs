@@ -8,7 +8,8 @@
 //!
 //! A script that runs for longer than `busy-reply-threshold` is slow: its thread answers `BUSY` to its other
 //! clients, other threads answer `BUSY` where a command needs its shards, and `SCRIPT KILL` (for a function
-//! `FUNCTION KILL`) ends it. A script that has written nothing when `script-time-max` is over is ended.
+//! `FUNCTION KILL`) ends it. A script that has written nothing is ended when `script-time-max` is over, and when its
+//! client is killed.
 
 use effectlog::Lsn;
 use engine::{Client, Command, CommandError, Flag, Located, Needs, Outcome, Tx};
@@ -159,6 +160,9 @@ impl lua::Host for ScriptRun<'_, '_, '_> {
         self.time_max_ms = time_max_ms;
         self.check_time()?;
         self.host.thread.breathe();
+        if !self.tx.wrote && self.host.thread.is_caller_killed() {
+            return Err(Interrupt::Killed);
+        }
         let now_ms = self.host.states().clock.monotonic_ms();
         if now_ms.saturating_sub(self.started_ms) < slow_after_ms {
             return Ok(());

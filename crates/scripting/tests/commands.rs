@@ -41,6 +41,10 @@ impl ScriptHost for Thread {
         assert!(self.client.replace(*client).is_none(), "no script calls another one");
     }
 
+    fn is_caller_killed(&self) -> bool {
+        false
+    }
+
     fn leave_script(&mut self, was_slow: bool, _: usize) {
         assert_eq!(was_slow, self.killed.is_some());
         self.client = None;

@@ -68,7 +68,7 @@ impl Visits for Thread {
         if !self.tx.hold.try_enter(id) {
             return None;
         }
-        keep_time_now(&mut self.tx, &mut self.host.net);
+        read_clock(&mut self.tx, &mut self.host.net);
         let result = work(&mut self.tx);
         self.tx.finish(&mut self.host);
         self.leave_all();
@@ -87,7 +87,7 @@ impl Visits for Thread {
         if is_patient {
             patience.put_back();
         }
-        keep_time_now(&mut self.tx, &mut self.host.net);
+        read_clock(&mut self.tx, &mut self.host.net);
         let result = has_all.then(|| work(&mut self.tx));
         self.tx.finish(&mut self.host);
         self.leave_all();

@@ -113,7 +113,7 @@ impl Machine {
             StackOf::Log => {
                 !matches!(stack.pause, Some(Pause::Asleep(_))) || self.server.has_nudged_journal()
             }
-            StackOf::Disk => stack.pause == Some(Pause::TurnOver),
+            StackOf::Disk => stack.pause == Some(Pause::TurnOver) || stack.is_called,
             StackOf::Writer | StackOf::BlockingTask => stack.pause != Some(Pause::Idle),
         };
         self.stacks.iter().any(|stack| stack.is_interrupted() || has_work(stack))

@@ -113,6 +113,8 @@ pub(crate) struct Stack {
     pub(crate) pause: Option<Pause>,
     /// The event until which it is stalled after an interruption.
     pub(crate) stalled_until: u64,
+    /// Whether it sleeps, and may have got messages since it fell asleep.
+    pub(crate) is_called: bool,
 }
 
 impl Stack {
@@ -164,11 +166,19 @@ impl Stack {
                 yielder.suspend(pause);
             }
         });
-        Stack { kind, coroutine: Some(coroutine), handle, pause: Some(Pause::TurnOver), stalled_until: 0 }
+        let pause = Some(Pause::TurnOver);
+        Stack { kind, coroutine: Some(coroutine), handle, pause, stalled_until: 0, is_called: false }
+    }
+
+    /// Wakes it from its sleep.
+    pub(crate) fn wake(&mut self) {
+        self.pause = Some(Pause::TurnOver);
+        self.is_called = false;
     }
 
     /// Runs it to its next interruption or the end of its turn.
     pub(crate) fn resume(&mut self) {
+        self.is_called = false;
         RUNNING.set(self.handle.get());
         let coroutine = self.coroutine.as_mut().expect("it is there until it is dropped");
         let result = coroutine.resume(());

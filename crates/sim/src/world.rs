@@ -252,6 +252,7 @@ impl World {
     fn move_on(&mut self, end_ns: u64) {
         match self.next_stack() {
             Some((machine, number)) => self.resume(machine, number),
+            None if self.wake_called() => {}
             None => {
                 let now_ns = self.now_ns();
                 let hanging = self.stacks().filter_map(|stack| match stack.pause {
@@ -268,6 +269,17 @@ impl World {
         }
     }
 
+    /// Wakes what sleeps although it may have messages. False if there is none.
+    fn wake_called(&mut self) -> bool {
+        let stacks = self.machines.iter_mut().flat_map(|machine| &mut machine.stacks);
+        let mut has_woken = false;
+        for stack in stacks.filter(|stack| stack.is_called) {
+            stack.wake();
+            has_woken = true;
+        }
+        has_woken
+    }
+
     /// Resumes a thread, a writer or a blocking task.
     fn resume(&mut self, machine: usize, number: usize) {
         let Machine { stacks, server, .. } = &mut self.machines[machine];
@@ -277,16 +289,17 @@ impl World {
         for stack in &mut *stacks {
             let wakes = match (kind, stack.pause) {
                 (StackOf::Thread(_), Some(Pause::Idle)) => true,
-                // It gets messages, and soon checks for them.
+                // It gets messages, and checks for them soon: before time passes.
                 (StackOf::Thread(_) | StackOf::Log, Some(Pause::Asleep(_)))
                     if stack.kind == StackOf::Disk =>
                 {
+                    stack.is_called = true;
                     self.entropy.one_in(4)
                 }
                 _ => false,
             };
             if wakes {
-                stack.pause = Some(Pause::TurnOver);
+                stack.wake();
             }
         }
         if pause.is_none() {

@@ -233,9 +233,10 @@ impl Lives {
         if strange.is_empty() { Ok(()) } else { Err(Failure::Broken(strange)) }
     }
 
-    /// Whether these are the request and the error of a server that is about to be replaced by its replica.
+    /// Whether these are the request and the error of a server that is about to be replaced by its replica, or that has
+    /// become the replica and has data that the new primary lacks: such data may be undone, so it shows none.
     fn may_refuse(&self, text: &str) -> bool {
-        let errors = [": READONLY ", ": NOREPLICAS ", ": UNBLOCKED "];
+        let errors = [": READONLY ", ": NOREPLICAS ", ": UNBLOCKED ", ": MASTERDOWN "];
         self.plan.survivor == Survivor::Replica && errors.iter().any(|error| text.contains(error))
     }
 

@@ -490,6 +490,10 @@ impl Queues {
         });
     }
 
+    pub(crate) fn has_noted_clock(&self) -> bool {
+        self.ahead_ms.is_some()
+    }
+
     /// Notes how far the system clock is ahead of the monotonic one. Returns the previous value.
     pub(crate) fn note_clock(&mut self, ahead_ms: i64) -> Option<i64> {
         self.ahead_ms.replace(ahead_ms)

@@ -62,7 +62,10 @@ impl ThreadHost {
                 let lines = net.list(running, &shared.table, listed, asker.id, number);
                 return net.messages.answer(asker, Part::Lines(lines));
             }
-            Subject::Kill(filter) => net.kill_within(running, filter, number),
+            Subject::Kill(filter) => {
+                scripts.is_caller_killed |= running.as_deref().is_some_and(|session| filter.takes(session));
+                net.kill_within(running, filter, number)
+            }
             Subject::Move { id, thread } => {
                 let conn = find(&mut net.connections, *id, number);
                 u64::from(conn.is_some_and(|conn| net.send_off(conn, *thread)))

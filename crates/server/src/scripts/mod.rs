@@ -16,6 +16,8 @@ pub(crate) struct ThreadScripts {
     pub(crate) lua: States,
     /// Sessions that are put aside while a script runs.
     pub(crate) aside: Aside,
+    /// Whether the client that called the running script was killed meanwhile.
+    pub(crate) is_caller_killed: bool,
 }
 
 impl ThreadScripts {
@@ -23,6 +25,6 @@ impl ThreadScripts {
     pub(crate) fn new(id: u16, shared: &'static Shared, clock: Clock) -> ThreadScripts {
         let bytes_max = shared.settings.script_memory_bytes_max();
         let lua = States::new(&shared.scripts, usize::from(id), clock, bytes_max);
-        ThreadScripts { lua, aside: Aside::default() }
+        ThreadScripts { lua, aside: Aside::default(), is_caller_killed: false }
     }
 }

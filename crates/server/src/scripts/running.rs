@@ -88,6 +88,13 @@ impl ScriptHost for ThreadHost {
             None => session.access.lift_limits(),
         }
         self.scripts.aside.caller = self.current.replace(session);
+        self.scripts.is_caller_killed = false;
+    }
+
+    fn is_caller_killed(&self) -> bool {
+        // The session that was put aside may be another client's, if the script was delegated to this thread.
+        let id_of = |session: &Option<Box<Session>>| session.as_deref().map(|session| session.client.id);
+        self.scripts.is_caller_killed && id_of(&self.scripts.aside.caller) == id_of(&self.current)
     }
 
     fn leave_script(&mut self, was_slow: bool, lent_count: usize) {

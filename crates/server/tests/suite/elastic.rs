@@ -59,6 +59,20 @@ fn whose_commands_are_slow_holds_up_nobody_else() {
 }
 
 #[test]
+fn a_script_that_has_written_nothing_ends_with_its_client() {
+    // No script is slow, so nothing else ends it.
+    let server = server("2", &["--busy-reply-threshold", "0"]);
+    let (mut slow, mut other) = (server.client(), server.client());
+    let id = slow.id();
+    eventually("it has looked", || number(&mut other, "server", "threads_in_use") == 1);
+    slow.send("EVAL 'while true do end' 1 key");
+    eventually("the script runs", || number(&mut other, "memory", "number_of_cached_scripts") == 1);
+    check(&mut other, &format!("CLIENT KILL ID {id}"), "(integer) 1");
+    // Its shard is free again.
+    check(&mut other, "SET key value", "OK");
+}
+
+#[test]
 fn the_first_slow_command_holds_up_nobody_else_either() {
     for io in ["auto", "epoll"] {
         let server = server("2", &["--io", io, "--busy-reply-threshold", "0"]);

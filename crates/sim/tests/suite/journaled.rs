@@ -20,17 +20,18 @@ fn digest(world: &mut World, client: &mut Client) -> String {
     world.call(client, &request("DEBUG", ["DIGEST"])).to_string()
 }
 
-/// A reply that waits for the disk is sent when the disk is done: nothing else would wake its thread so soon.
+/// A reply that waits for the disk is sent when the disk is done: nothing else would wake its thread so soon. The values
+/// fill segments, so commands also wait until the disk thread has prepared the next one.
 #[test]
 fn a_reply_waits_for_the_disk_and_nothing_else() {
-    for_each_seed("replies of a journal", 30, |mut entropy| {
+    for_each_seed("replies of a journal", 300, |mut entropy| {
         let sync = SYNCS[entropy.below(3) as usize];
         let setup = quick(&mut entropy, sync);
         let mut world = World::new(entropy, &setup);
         let mut client = world.connect();
         for number in 0..30 {
             let sent_ns = world.now_ns();
-            let args = [format!("key:{number}"), number.to_string()];
+            let args = [format!("key:{number}"), "x".repeat(1 + world.below(400))];
             world.call(&mut client, &request(["SET", "RPUSH"][number % 2], args));
             let took_us = (world.now_ns() - sent_ns) / 1000;
             assert!(took_us < 5_000, "{took_us} us");

@@ -3,6 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `taking` | takes elements out of queues: what pauses and limits do |
+//! | `room` | how much may be taken |
 //! | `observer` | tells `job-recovery` what clients do to queues |
 //!
 //! This file names the keys beside queues, pauses queues, and notes what the thread has to look at.
@@ -10,6 +11,7 @@
 //! Not here: jobs and limits (crate `jobs`), and what is known of a queue (`keyspace/queue`).
 
 pub(crate) mod observer;
+pub(crate) mod room;
 pub(crate) mod taking;
 
 use ds::zset::ZSet;

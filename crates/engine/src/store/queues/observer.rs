@@ -6,7 +6,7 @@
 
 use ds::list::End;
 
-use crate::ctx::Room;
+use super::room::Room;
 use crate::store::Store;
 use crate::task::{Client, JobsNews, TxMessage};
 

@@ -19,8 +19,8 @@ use keyspace::{InPlace, Type};
 
 use super::is_paused;
 use super::observer;
+use super::room::Room;
 use crate::change::Change;
-use crate::ctx::Room;
 use crate::error::CommandError;
 use crate::store::Store;
 

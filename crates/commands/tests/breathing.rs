@@ -119,7 +119,10 @@ const NEED_NONE: &[(&str, &[&str])] = &[
     ("their work is bounded by their own arguments, each of which costs a microsecond at most", BY_ARGUMENTS),
     ("a step of theirs is short", &["zincrby", "zlexcount", "zrank", "zrevrank", "zcount"]),
     ("a client waits for one element, or for one of few keys", &["blpop", "brpop", "bzpopmax", "bzpopmin"]),
-    ("as the command without waiting", &["blmovem", "blmpop", "bzmove", "bzmpop", "xreadgroup"]),
+    (
+        "as the command without waiting",
+        &["blmovem", "blmpop", "bzmove", "bzmpop", "bztsmove", "bztspop", "xreadgroup"],
+    ),
     ("they exchange pointers, and look through those who wait", &["swapdb"]),
     ("tests use them, and nobody else", &["pfdebug", "pfselftest"]),
     ("it reads what a client has yet to acknowledge, at most COUNT of it", &["xpending", "xautoclaim"]),

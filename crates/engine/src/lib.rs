@@ -71,9 +71,9 @@ pub use store::storing::got_room;
 pub use table::{Command, CommandId, Table, subcommand_error};
 pub use take_or_wait::{TakeOrWait, Took};
 pub use task::{
-    BlockOn, Blocked, Client, Finds, Forget, Handoff, HandoffPool, IdleWaits, IsServed, JobsDue, JobsNews,
-    Medium, Outcome, Published, Receiver, Restore, SOON_MS, Serve, ServedAt, Suffices, Task, Ticket,
-    TxMessage, Wait, When, Work,
+    BlockOn, Blocked, Client, DueAt, Finds, Forget, Handoff, HandoffPool, IdleWaits, IsServed, JobsDue,
+    JobsNews, Medium, Outcome, Published, Receiver, Restore, SOON_MS, Serve, ServedAt, Suffices, Task,
+    Ticket, TxMessage, Wait, When, Work,
 };
 pub use tx::{Due, Located, Tx};
 

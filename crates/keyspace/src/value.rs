@@ -282,7 +282,8 @@ pub trait Type: Sized {
     type Ref<'a>: Copy;
     /// A value of this type, for changing it.
     type Mut<'a>;
-    /// Whether clients may wait until a value has several elements. Only those of lists do.
+    /// Whether clients may wait for what is added to a value that exists: until a list has several elements, or for a
+    /// member of a sorted set that is due earlier.
     const IS_AWAITED_TO_GROW: bool = false;
     /// The value as this type; `None` if it has another. A compressed hash must be expanded first.
     fn of(value: ValueRef<'_>) -> Option<Self::Ref<'_>>;
@@ -416,6 +417,7 @@ macro_rules! packable_type {
         impl Type for $name {
             type Ref<'a> = $lent<'a>;
             type Mut<'a> = Changing<'a, $name>;
+            const IS_AWAITED_TO_GROW: bool = matches!(Kind::$name, Kind::ZSet);
             #[inline]
             fn of(value: ValueRef<'_>) -> Option<$lent<'_>> {
                 if let ValueRef::$name(inner) = value { Some(inner) } else { None }

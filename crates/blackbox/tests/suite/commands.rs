@@ -89,6 +89,8 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("zmove", "", "from 8.12"),
     ("bzmove", "", "from 8.12"),
     ("zmovemember", "", "from 8.12"),
+    ("bztsmove", "", "of Darter"),
+    ("bztspop", "", "of Darter"),
     ("geohash", "arguments", "a key alone is enough"),
     ("geopos", "arguments", "a key alone is enough"),
     ("georadius", "arguments", "STORE and STOREDIST are one or the other"),

@@ -30,6 +30,7 @@ mod not_counted;
 mod operation;
 mod own_messages;
 mod parts;
+mod pops_by_time;
 mod promote;
 mod pubsub;
 mod queue_search;

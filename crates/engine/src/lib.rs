@@ -61,7 +61,7 @@ pub use secrets::{SecretOption, Secrets};
 pub use shape::Shape;
 pub use store::Store;
 pub use store::exchange::{content, has_stream, ready_after, replace_dbs};
-pub use store::lookup::{note_beside, note_place, peek_into, upsert_in_place};
+pub use store::lookup::{note_beside, note_place, peek_into, peek_shown, upsert_in_place};
 pub use store::queues::observer::{note_added, note_pushed, note_put_back};
 pub use store::queues::taking::{Gate, Removed, Taking, is_closed, room, take_from};
 pub use store::queues::{

@@ -46,6 +46,8 @@ pub struct KeyItem {
     pub frequency: Option<u8>,
     /// The marks of memcached's clients, as text.
     pub marks: Option<Vec<u8>>,
+    /// When members of a set expire, if some do.
+    pub expiries: Option<Vec<u8>>,
     /// When the elements of a queue arrived, if that is stored.
     pub arrivals: Option<Vec<u8>>,
 }
@@ -139,14 +141,14 @@ impl<R: Read> FileReader<R> {
     /// The next item.
     pub fn next_item(&mut self) -> Result<Item, Error> {
         let (mut expiry_ms, mut idle_seconds, mut frequency) = (None, None, None);
-        let (mut unsupported, mut marks, mut arrivals) = (None, None, None);
+        let (mut unsupported, mut marks, mut arrivals, mut expiries) = (None, None, None, None);
         if self.version.is_none() && self.reader.is_at_end()? {
             return Ok(Item::End);
         }
         loop {
             let reader = &mut self.reader;
             let offset = reader.offset();
-            let is_about_key = (marks.is_some() || arrivals.is_some())
+            let is_about_key = (marks.is_some() || arrivals.is_some() || expiries.is_some())
                 || (expiry_ms.is_some() || idle_seconds.is_some() || frequency.is_some());
             match reader.byte()? {
                 OP_EXPIRETIME => expiry_ms = Some(i64::from(i32::from_le_bytes(reader.array()?)) * 1000),
@@ -162,6 +164,7 @@ impl<R: Read> FileReader<R> {
                 OP_AUX => match (reader.owned_string()?, reader.owned_string()?) {
                     (name, text) if name == MARKS_AUX.as_bytes() => marks = Some(text),
                     (name, bytes) if name == ARRIVALS_AUX.as_bytes() => arrivals = Some(bytes),
+                    (name, bytes) if name == EXPIRIES_AUX.as_bytes() => expiries = Some(bytes),
                     (name, value) => return Ok(Item::Aux(name, value)),
                 },
                 OP_FUNCTION2 => return Ok(Item::Library(offset, reader.owned_string()?)),
@@ -200,6 +203,7 @@ impl<R: Read> FileReader<R> {
                         idle_seconds,
                         frequency,
                         marks,
+                        expiries,
                         arrivals,
                     };
                     return Ok(Item::Key(item));

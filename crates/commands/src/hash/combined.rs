@@ -9,19 +9,13 @@ use engine::{
 };
 use keyspace::UnixMs;
 
-use super::expiry::{FIELDS, NOT_POSITIVE, Unit, note_expiries, parse_fields};
+use super::expiry::{FIELDS, NOT_POSITIVE, parse_fields};
+use crate::expiring::{Unit, note_expiries, note_persistent};
 
 const EX: Arg = integer("seconds").token("EX");
 const PX: Arg = integer("milliseconds").token("PX");
 const EXAT: Arg = unix_time("unix-time-seconds").token("EXAT");
 const PXAT: Arg = unix_time("unix-time-milliseconds").token("PXAT");
-
-/// The unit of a point in time after `word`.
-fn unit_of(word: &[u8]) -> Option<Unit> {
-    let units = [("EX", 1000, false), ("PX", 1, false), ("EXAT", 1000, true), ("PXAT", 1, true)];
-    let found = units.into_iter().find(|(name, ..)| keyword_is(word, name));
-    found.map(|(_, ms, is_absolute)| Unit { ms, is_absolute })
-}
 
 pub(super) const HGETDEL: Entry = Entry {
     name: "hgetdel",
@@ -89,7 +83,7 @@ fn hgetex(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
     let _ = ctx.store.write_as::<Hash>(key)?;
     let persists = keyword_is(ctx.args[2], "PERSIST");
-    let at = unit_of(ctx.args[2]).map(|unit| unit.parse(ctx, ctx.args[3])).transpose()?;
+    let at = Unit::after(ctx.args[2]).map(|unit| unit.parse(ctx, ctx.args[3])).transpose()?;
     let options = if at.is_some() { 2 } else { usize::from(persists) };
     let fields = parse_fields(&ctx.args[2 + options..], NOT_POSITIVE)?;
     let is_over = at.is_some_and(|at| ctx.store.is_past(at));
@@ -117,15 +111,8 @@ fn hgetex(ctx: &mut Ctx) -> CommandResult {
     }
     drop(hash);
     match at {
-        Some(at) => note_expiries(ctx, key, &touched, at, touched.len()),
-        None if touched.is_empty() => {}
-        None => {
-            ctx.store.changed_with(key, Change::new(Class::Hash, "hpersist").times(touched.len()), |store| {
-                let count = touched.len().to_string();
-                let head: [&[u8]; 4] = [b"HPERSIST", key, b"FIELDS", count.as_bytes()];
-                store.effect(&[&head[..], &touched].concat());
-            });
-        }
+        Some(at) => note_expiries::<Hash>(ctx, &touched, at, touched.len()),
+        None => note_persistent::<Hash>(ctx, &touched, touched.len()),
     }
     Ok(())
 }
@@ -182,7 +169,7 @@ impl<'a> SetEx<'a> {
         let mut args = &ctx.args[2..];
         while let [word, rest @ ..] = args {
             args = rest;
-            let is_expiry = keyword_is(word, "KEEPTTL") || unit_of(word).is_some();
+            let is_expiry = keyword_is(word, "KEEPTTL") || Unit::after(word).is_some();
             match word {
                 word if keyword_is(word, "FIELDS") => {
                     let [number, pairs @ ..] = rest else { return Err(wrong_arity()) };
@@ -218,7 +205,7 @@ impl<'a> SetEx<'a> {
                     set.must_exist = Some(keyword_is(word, "XX"));
                 }
                 word => {
-                    let unit = unit_of(word)
+                    let unit = Unit::after(word)
                         .ok_or_else(|| CommandError::quoting("ERR unknown argument: ", word, ""))?;
                     let [at, rest @ ..] = rest else {
                         return Err(CommandError::fixed("ERR missing expire time"));
@@ -273,7 +260,7 @@ fn hsetex(ctx: &mut Ctx) -> CommandResult {
     });
     if let Expiry::At(at) = expiry {
         let fields: Vec<&[u8]> = pairs.iter().map(|[field, _]| *field).collect();
-        note_expiries(ctx, key, &fields, at, 0);
+        note_expiries::<Hash>(ctx, &fields, at, 0);
     }
     ctx.reply.int(1);
     Ok(())

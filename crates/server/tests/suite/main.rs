@@ -40,6 +40,7 @@ mod resets;
 mod resident_memory;
 mod scripts;
 mod sessions;
+mod set_members;
 mod shutdowns;
 mod slow_scripts;
 mod small_servers;

@@ -102,6 +102,8 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("bztsmove", "", "of Darter"),
     ("bztspop", "", "of Darter"),
     ("geohash", "arguments", "a key alone is enough"),
+    ("geosearch", "arguments", "BYPOLYGON, of Valkey 9.0"),
+    ("geosearchstore", "arguments", "BYPOLYGON, of Valkey 9.0"),
     ("geopos", "arguments", "a key alone is enough"),
     ("georadius", "arguments", "STORE and STOREDIST are one or the other"),
     ("georadiusbymember", "arguments", "STORE and STOREDIST are one or the other"),

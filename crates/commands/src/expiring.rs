@@ -55,6 +55,14 @@ impl Unit {
     }
 }
 
+/// The effect of HSETEX and SADDEX on the expiry of elements.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NewExpiry {
+    Gone,
+    Kept,
+    At(UnixMs),
+}
+
 /// When an element gets an expiry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Condition {

@@ -282,10 +282,10 @@ impl<'t> Tx<'t> {
             from = ticket + 1;
             // Look the value up for the waiter's client, as serving it does, so that both find the same.
             let store = Store::new(self, waiter.wait.client);
-            match look.verdict(&store, &waiter, ready) {
-                Verdict::Serve => {}
-                Verdict::Pass => continue,
-                Verdict::Stop => return,
+            match look.fate(&store, &waiter, ready) {
+                WaiterFate::Serve => {}
+                WaiterFate::Pass => continue,
+                WaiterFate::Stop => return,
             }
             if let Some(also) = waiter.wait.also
                 && !self.hold.try_enter(also)
@@ -339,7 +339,7 @@ impl<'t> Tx<'t> {
 }
 
 /// What becomes of a waiter.
-enum Verdict {
+enum WaiterFate {
     Serve,
     /// There is nothing for it, but perhaps for a later one.
     Pass,
@@ -347,9 +347,9 @@ enum Verdict {
     Stop,
 }
 
-impl Verdict {
-    fn serve_if(is_served: bool) -> Verdict {
-        if is_served { Verdict::Serve } else { Verdict::Pass }
+impl WaiterFate {
+    fn serve_if(is_served: bool) -> WaiterFate {
+        if is_served { WaiterFate::Serve } else { WaiterFate::Pass }
     }
 }
 
@@ -364,50 +364,52 @@ struct Look {
 }
 
 impl Look {
-    fn verdict(&mut self, store: &Store, waiter: &Waiter<Wait>, ready: &Ready) -> Verdict {
+    fn fate(&mut self, store: &Store, waiter: &Waiter<Wait>, ready: &Ready) -> WaiterFate {
         let (key, args) = (&*ready.key, &waiter.wait.args);
         let value = store.peek(key).map(|record| record.value());
         match (waiter.wait.when, value) {
             (When::Holds(Kind::List) | When::Suffices(_) | When::Finds(_), _) if is_closed(store, key) => {
-                Verdict::Stop
+                WaiterFate::Stop
             }
-            (When::Holds(_), Some(_)) if is_paused(store, key) => Verdict::Stop,
-            (When::Is(_), Some(_)) if is_paused(store, key) && waiter.heeds_loss => Verdict::Pass,
-            (When::Holds(kind), Some(value)) => Verdict::serve_if(value.kind() == kind),
+            (When::Holds(_), Some(_)) if is_paused(store, key) => WaiterFate::Stop,
+            (When::Is(_), Some(_)) if is_paused(store, key) && waiter.heeds_loss => WaiterFate::Pass,
+            (When::Holds(kind), Some(value)) => WaiterFate::serve_if(value.kind() == kind),
             // Without a value, later waiters get nothing either, unless they wait for its loss or for
             // something beside it.
-            (When::Suffices(enough), Some(_)) => Verdict::serve_if(enough(store, &args.slices(), key)),
-            (When::Holds(_) | When::Suffices(_), None) if !ready.was_lost && !ready.has_more => Verdict::Stop,
-            (When::Holds(_) | When::Suffices(_), None) => Verdict::Pass,
-            (When::Finds(finds), _) if !self.found_nothing && finds(store, key) => Verdict::Serve,
+            (When::Suffices(enough), Some(_)) => WaiterFate::serve_if(enough(store, &args.slices(), key)),
+            (When::Holds(_) | When::Suffices(_), None) if !ready.was_lost && !ready.has_more => {
+                WaiterFate::Stop
+            }
+            (When::Holds(_) | When::Suffices(_), None) => WaiterFate::Pass,
+            (When::Finds(finds), _) if !self.found_nothing && finds(store, key) => WaiterFate::Serve,
             // Later searches will find nothing either; only a waiter for the value alone can be served.
-            (When::Finds(_), None) if !ready.was_lost => Verdict::Stop,
+            (When::Finds(_), None) if !ready.was_lost => WaiterFate::Stop,
             (When::Finds(_), _) => {
                 self.found_nothing = true;
-                Verdict::Pass
+                WaiterFate::Pass
             }
-            (When::Is(good), value) => Verdict::serve_if(good(value, &args.slices(), key)),
-            (When::At(_), Some(_)) if is_paused(store, key) => Verdict::Pass,
+            (When::Is(good), value) => WaiterFate::serve_if(good(value, &args.slices(), key)),
+            (When::At(_), Some(_)) if is_paused(store, key) => WaiterFate::Pass,
             (When::At(at), value) => self.serve_at(store, at(value, &args.slices(), key)),
-            (When::Due(_), _) if self.is_nothing_due => Verdict::Pass,
+            (When::Due(_), _) if self.is_nothing_due => WaiterFate::Pass,
             (When::Due(due_at), value) => {
                 let value = value.filter(|_| !is_paused(store, key));
-                let verdict = self.serve_at(store, value.and_then(due_at));
-                self.is_nothing_due = !matches!(verdict, Verdict::Serve);
+                let fate = self.serve_at(store, value.and_then(due_at));
+                self.is_nothing_due = !matches!(fate, WaiterFate::Serve);
                 let shard = store.tx.hold.shard(store.entered_shard(key));
                 let is_last = self.is_nothing_due && shard.waiters.all_await_due(ready.db, key);
-                if is_last { Verdict::Stop } else { verdict }
+                if is_last { WaiterFate::Stop } else { fate }
             }
         }
     }
 
     /// Serves a waiter if its time has come.
-    fn serve_at(&mut self, store: &Store, time_ms: Option<UnixMs>) -> Verdict {
+    fn serve_at(&mut self, store: &Store, time_ms: Option<UnixMs>) -> WaiterFate {
         let time_ms = time_ms.unwrap_or(UnixMs::MAX);
         if time_ms <= store.now() {
-            return Verdict::Serve;
+            return WaiterFate::Serve;
         }
         self.next_ms = self.next_ms.min(time_ms);
-        Verdict::Pass
+        WaiterFate::Pass
     }
 }

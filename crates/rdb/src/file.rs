@@ -189,13 +189,11 @@ impl<R: Read> FileReader<R> {
                     let known = ValueType::from_code(code, self.family);
                     // The key comes first for values of any type.
                     let key = reader.owned_string()?;
-                    let value_type = match (known, unsupported) {
-                        (Ok(value_type), None) => value_type,
-                        (Err(why), _) | (Ok(_), Some(why)) => {
-                            return Err(reader.error(offset, about(key, why)));
-                        }
+                    let value_type = match known.and_then(|known| unsupported.map_or(Ok(known), Err)) {
+                        Ok(value_type) => value_type,
+                        Err(why) => return Err(reader.error(offset, about(key, why))),
                     };
-                    let item = KeyItem {
+                    return Ok(Item::Key(KeyItem {
                         key,
                         offset,
                         value_type,
@@ -205,8 +203,7 @@ impl<R: Read> FileReader<R> {
                         marks,
                         expiries,
                         arrivals,
-                    };
-                    return Ok(Item::Key(item));
+                    }));
                 }
             }
         }

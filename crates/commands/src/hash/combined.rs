@@ -7,10 +7,9 @@ use engine::{
     Acl, Arg, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block,
     integer, key, keyword_is, oneof, string, token, unix_time,
 };
-use keyspace::UnixMs;
 
 use super::expiry::{FIELDS, NOT_POSITIVE, parse_fields};
-use crate::expiring::{Unit, note_expiries, note_persistent};
+use crate::expiring::{NewExpiry, Unit, note_expiries, note_persistent};
 
 const EX: Arg = integer("seconds").token("EX");
 const PX: Arg = integer("milliseconds").token("PX");
@@ -144,28 +143,20 @@ pub(super) const HSETEX: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The effect on the expiry of fields that are set.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Expiry {
-    Gone,
-    Kept,
-    At(UnixMs),
-}
-
 /// The arguments of `HSETEX`.
 struct SetEx<'a> {
     /// `XX` (true): the hash must exist; `NX` (false): it must not.
     must_exist: Option<bool>,
     /// `FXX` (true): all fields must exist; `FNX` (false): none may.
     all_or_none: Option<bool>,
-    expiry: Expiry,
+    expiry: NewExpiry,
     pairs: &'a [[&'a [u8]; 2]],
 }
 
 impl<'a> SetEx<'a> {
     fn parse(ctx: &Ctx<'a, '_>) -> Result<SetEx<'a>, CommandError> {
         let wrong_arity = || CommandError::wrong_arity(&ctx.command.full_name);
-        let mut set = SetEx { must_exist: None, all_or_none: None, expiry: Expiry::Gone, pairs: &[] };
+        let mut set = SetEx { must_exist: None, all_or_none: None, expiry: NewExpiry::Gone, pairs: &[] };
         let mut args = &ctx.args[2..];
         while let [word, rest @ ..] = args {
             args = rest;
@@ -185,11 +176,11 @@ impl<'a> SetEx<'a> {
                     }
                     return Ok(SetEx { pairs, ..set });
                 }
-                _ if is_expiry && set.expiry != Expiry::Gone => {
+                _ if is_expiry && set.expiry != NewExpiry::Gone => {
                     let text = "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified";
                     return Err(CommandError::fixed(text));
                 }
-                word if keyword_is(word, "KEEPTTL") => set.expiry = Expiry::Kept,
+                word if keyword_is(word, "KEEPTTL") => set.expiry = NewExpiry::Kept,
                 word if keyword_is(word, "FNX") || keyword_is(word, "FXX") => {
                     if set.all_or_none.is_some() {
                         let text = "ERR Only one of FXX or FNX arguments can be specified";
@@ -210,7 +201,7 @@ impl<'a> SetEx<'a> {
                     let [at, rest @ ..] = rest else {
                         return Err(CommandError::fixed("ERR missing expire time"));
                     };
-                    set.expiry = Expiry::At(unit.parse(ctx, at)?);
+                    set.expiry = NewExpiry::At(unit.parse(ctx, at)?);
                     args = rest;
                 }
             }
@@ -233,15 +224,15 @@ fn hsetex(ctx: &mut Ctx) -> CommandResult {
     }
     drop(hash);
     let limits = ctx.store.config().hash;
-    let is_over = matches!(expiry, Expiry::At(at) if ctx.store.is_past(at));
+    let is_over = matches!(expiry, NewExpiry::At(at) if ctx.store.is_past(at));
     let mut hash = ctx.store.upsert::<Hash>(key)?;
     hash.expect(pairs.len(), &limits);
     for [field, value] in pairs {
         match expiry {
-            Expiry::Gone => _ = hash.set(field, value, &limits),
-            Expiry::Kept => _ = hash.set_keeping_expiry(field, value, &limits),
-            Expiry::At(_) if is_over => _ = hash.remove(field),
-            Expiry::At(at) => {
+            NewExpiry::Gone => _ = hash.set(field, value, &limits),
+            NewExpiry::Kept => _ = hash.set_keeping_expiry(field, value, &limits),
+            NewExpiry::At(_) if is_over => _ = hash.remove(field),
+            NewExpiry::At(at) => {
                 hash.set(field, value, &limits);
                 hash.set_expiry(field, at);
             }
@@ -251,14 +242,14 @@ fn hsetex(ctx: &mut Ctx) -> CommandResult {
     ctx.store.changed_with(key, Change::new(Class::Hash, "hset").times(pairs.len()), |store| {
         let count = pairs.len().to_string();
         let mut effect: Vec<&[u8]> = vec![b"HSETEX", key];
-        if expiry == Expiry::Kept {
+        if expiry == NewExpiry::Kept {
             effect.push(b"KEEPTTL");
         }
         effect.extend([b"FIELDS", count.as_bytes()]);
         effect.extend(pairs.as_flattened());
         store.effect(&effect);
     });
-    if let Expiry::At(at) = expiry {
+    if let NewExpiry::At(at) = expiry {
         let fields: Vec<&[u8]> = pairs.iter().map(|[field, _]| *field).collect();
         note_expiries::<Hash>(ctx, &fields, at, 0);
     }

@@ -1,4 +1,4 @@
-//! Expiry of members: SEXPIRE and similar commands, and SADDEX, as in Redis 8.12. What the former do is in
+//! NewExpiry of members: SEXPIRE and similar commands, and SADDEX, as in Redis 8.12. What the former do is in
 //! `expiring.rs`.
 //!
 //! A member that is added again with SADD keeps its expiry; with SADDEX it keeps it only if the command says so.
@@ -12,7 +12,7 @@ use engine::{
 };
 use keyspace::UnixMs;
 
-use crate::expiring::{self, CONDITION, Condition, Unit, note_expiries};
+use crate::expiring::{self, CONDITION, Condition, NewExpiry, Unit, note_expiries};
 
 const MEMBERS: Arg = block("members", &[integer("nummembers"), string("member").multiple()]).token("MEMBERS");
 
@@ -222,25 +222,17 @@ pub(super) const SADDEX: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The effect on the expiry of members that are added.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Expiry {
-    Gone,
-    Kept,
-    At(UnixMs),
-}
-
 /// The arguments of `SADDEX`.
 struct AddEx<'k, 'a> {
     /// `MXX` (true): all members must exist; `MNX` (false): none may.
     all_or_none: Option<bool>,
-    expiry: Expiry,
+    expiry: NewExpiry,
     members: &'k [&'a [u8]],
 }
 
 impl<'a> AddEx<'a, 'a> {
     fn parse(ctx: &Ctx<'a, '_>) -> Result<AddEx<'a, 'a>, CommandError> {
-        let (mut all_or_none, mut expiry, mut members) = (None, Expiry::Gone, None);
+        let (mut all_or_none, mut expiry, mut members) = (None, NewExpiry::Gone, None);
         let mut args = &ctx.args[2..];
         while let [word, rest @ ..] = args {
             args = rest;
@@ -257,11 +249,11 @@ impl<'a> AddEx<'a, 'a> {
                     let (these, rest) = split(number, rest, not_positive)?;
                     (members, args) = (Some(these), rest);
                 }
-                _ if (unit.is_some() || keyword_is(word, "KEEPTTL")) && expiry != Expiry::Gone => {
+                _ if (unit.is_some() || keyword_is(word, "KEEPTTL")) && expiry != NewExpiry::Gone => {
                     let text = "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified";
                     return Err(CommandError::fixed(text));
                 }
-                word if keyword_is(word, "KEEPTTL") => expiry = Expiry::Kept,
+                word if keyword_is(word, "KEEPTTL") => expiry = NewExpiry::Kept,
                 word if keyword_is(word, "MNX") || keyword_is(word, "MXX") => {
                     if all_or_none.replace(keyword_is(word, "MXX")).is_some() {
                         let text = "ERR Only one of MXX or MNX arguments can be specified";
@@ -274,7 +266,7 @@ impl<'a> AddEx<'a, 'a> {
                     let [at, rest @ ..] = rest else {
                         return Err(CommandError::fixed("ERR missing expire time"));
                     };
-                    (expiry, args) = (Expiry::At(unit.parse(ctx, at)?), rest);
+                    (expiry, args) = (NewExpiry::At(unit.parse(ctx, at)?), rest);
                 }
             }
         }
@@ -294,8 +286,8 @@ fn saddex(ctx: &mut Ctx) -> CommandResult {
     }
     drop(set);
     match expiry {
-        Expiry::At(at) if ctx.store.is_past(at) => remove_existing(ctx, members, at)?,
-        Expiry::At(_) | Expiry::Gone | Expiry::Kept => add_all(ctx, members, expiry)?,
+        NewExpiry::At(at) if ctx.store.is_past(at) => remove_existing(ctx, members, at)?,
+        NewExpiry::At(_) | NewExpiry::Gone | NewExpiry::Kept => add_all(ctx, members, expiry)?,
     }
     ctx.reply.int(1);
     Ok(())
@@ -312,7 +304,7 @@ fn remove_existing(ctx: &mut Ctx, members: &[&[u8]], at: UnixMs) -> CommandResul
 }
 
 /// Adds members and changes their expiry.
-fn add_all(ctx: &mut Ctx, members: &[&[u8]], expiry: Expiry) -> CommandResult {
+fn add_all(ctx: &mut Ctx, members: &[&[u8]], expiry: NewExpiry) -> CommandResult {
     let key = ctx.args[1];
     let limits = ctx.store.config().set;
     let mut set = ctx.store.upsert::<Set>(key)?;
@@ -323,9 +315,9 @@ fn add_all(ctx: &mut Ctx, members: &[&[u8]], expiry: Expiry) -> CommandResult {
     for member in members {
         set.insert(member, &limits);
         match expiry {
-            Expiry::At(at) => set.set_expiry(member, at),
-            Expiry::Gone if set.persist(member) => persistent.push(*member),
-            Expiry::Gone | Expiry::Kept => {}
+            NewExpiry::At(at) => set.set_expiry(member, at),
+            NewExpiry::Gone if set.persist(member) => persistent.push(*member),
+            NewExpiry::Gone | NewExpiry::Kept => {}
         }
         pace.step();
     }
@@ -335,8 +327,8 @@ fn add_all(ctx: &mut Ctx, members: &[&[u8]], expiry: Expiry) -> CommandResult {
     });
     note_added(&mut ctx.store, key, members);
     match expiry {
-        Expiry::At(at) => note_expiries::<Set>(ctx, members, at, 0),
-        Expiry::Gone | Expiry::Kept => state_persistent(ctx, &persistent),
+        NewExpiry::At(at) => note_expiries::<Set>(ctx, members, at, 0),
+        NewExpiry::Gone | NewExpiry::Kept => state_persistent(ctx, &persistent),
     }
     Ok(())
 }

@@ -151,7 +151,7 @@ fn try_move(ctx: &mut Ctx, source: &[u8], list: &[u8], count: usize) -> Result<b
     }
     let refused = ctx.store.peek_as::<List>(list).err();
     let host = &mut *ctx.host;
-    let mut moving = Moving { list, count, now, refused, moved: Vec::new(), host };
+    let mut moving = MovingDue { list, count, now, refused, moved: Vec::new(), host };
     if !take_from(&mut ctx.store, source, &mut moving)? {
         return Ok(false);
     }
@@ -162,7 +162,7 @@ fn try_move(ctx: &mut Ctx, source: &[u8], list: &[u8], count: usize) -> Result<b
 }
 
 /// A move under way.
-struct Moving<'a, 'h> {
+struct MovingDue<'a, 'h> {
     list: &'a [u8],
     /// The most members to move; not 0.
     count: usize,
@@ -174,7 +174,7 @@ struct Moving<'a, 'h> {
     host: &'h mut dyn Host,
 }
 
-impl Taking for Moving<'_, '_> {
+impl Taking for MovingDue<'_, '_> {
     type Value = ZSet;
     const IS_LIMITED: bool = false;
 

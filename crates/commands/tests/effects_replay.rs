@@ -217,7 +217,7 @@ fn shards_of(local: &mut Local) -> Vec<(Contents, u64)> {
                     shards.push((BTreeMap::new(), shard.last_slice.get()));
                 }
                 for record in shard.dbs[db as usize].iter() {
-                    let is_due = record.value().first_field_expiry().is_some_and(|at| at < store.now());
+                    let is_due = record.value().first_element_expiry().is_some_and(|at| at < store.now());
                     let digest = keys::digest::digest_value(store, record.key());
                     if digest != keys::digest::Digest::default() {
                         shards[index].0.insert((db, record.key().to_vec()), (!is_due).then_some(digest));

@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | `DARTER.MARK` | newlines | flags and cas numbers of memcached's items |
 //! | `HPEXPIREAT`, `HPERSIST` | newlines | when fields expire; that they have expired comes as `HDEL` |
+//! | `SPEXPIREAT`, `SPERSIST` | newlines | when members of sets expire; that they have expired comes as `SREM` |
 //! | `HSETEX` | `HSET`, newlines | nothing more |
 //! | `BF.ADD` and other commands of sketches, `RESTORE` of a sketch | newlines | the sketch |
 //! | `XNACK` | `XCLAIM` for a consumer without a name, newlines | that no consumer has these entries |
@@ -28,6 +29,8 @@ pub enum RedisVersion {
     V8_6,
     /// Pending entries of streams can be released, and messages of producers recorded.
     V8_8,
+    /// Members of sets can expire.
+    V8_12,
 }
 
 /// See the head of this file.
@@ -62,7 +65,10 @@ impl Dialect {
             }
             Some(b'H') if is(b"HSETEX") => self.version = self.version.max(RedisVersion::V8_0),
             Some(b'X') if is(b"XCFGSET") => self.version = self.version.max(RedisVersion::V8_6),
-            Some(b'X') if is(b"XNACK") || is(b"XIDMPRECORD") => self.version = RedisVersion::V8_8,
+            Some(b'X') if is(b"XNACK") || is(b"XIDMPRECORD") => {
+                self.version = self.version.max(RedisVersion::V8_8);
+            }
+            Some(b'S') if is(b"SPEXPIREAT") || is(b"SPERSIST") => self.version = RedisVersion::V8_12,
             _ => {}
         }
     }

@@ -107,6 +107,36 @@ fn write_packed_zset<W: Write>(zset: ZSetRef<'_>, encoder: &mut Encoder<W>) -> i
     encoder.listpack(items)
 }
 
+/// When members of the set `value` expire, as bytes: for each its time in ms, its length (both little-endian, of 8 and 4
+/// bytes), and the member. They stand before the set, which is encoded like any other, so that Redis can read it.
+pub fn expiry_bytes(value: ValueRef<'_>) -> Option<Vec<u8>> {
+    let ValueRef::Set(set) = value else { return None };
+    set.first_expiry()?;
+    let mut bytes = Vec::new();
+    for (member, at_ms) in set.expiries() {
+        bytes.extend_from_slice(&at_ms.to_le_bytes());
+        bytes.extend_from_slice(&(member.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(member);
+    }
+    Some(bytes)
+}
+
+/// Sets when members of a set expire, as [`expiry_bytes`] says. `None` if these are not the times of such a set.
+pub fn set_expiries(value: &mut Value, mut bytes: &[u8]) -> Option<()> {
+    let Value::Set(set) = value else { return None };
+    while !bytes.is_empty() {
+        let (at_ms, rest) = bytes.split_first_chunk()?;
+        let (len, rest) = rest.split_first_chunk()?;
+        let (member, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+        if !set.lend().contains(member) {
+            return None;
+        }
+        set.set_expiry(member, i64::from_le_bytes(*at_ms));
+        bytes = rest;
+    }
+    Some(())
+}
+
 /// Elements of a table that are looked at together.
 const SCANNED_AT_ONCE: usize = 64;
 
@@ -119,6 +149,9 @@ pub fn payload(value: ValueRef<'_>, compresses: bool) -> Vec<u8> {
 
 fn value_bytes(value: ValueRef<'_>, compresses: bool) -> io::Result<Vec<u8>> {
     let mut encoder = Encoder::new(Vec::new(), compresses);
+    if let Some(expiries) = expiry_bytes(value) {
+        encoder.expiries(&expiries)?;
+    }
     encoder.value_type(value_type(value, encoder.style()))?;
     write(value, &mut encoder)?;
     encoder.finish()

@@ -40,6 +40,8 @@ pub enum Value {
 
 // `Short` is as long as possible without making this larger.
 const _: () = assert!(size_of::<Value>() == 24);
+// A set without members that expire takes no more for those that have some.
+const _: () = assert!(size_of::<Set>() == 40);
 
 impl Value {
     /// The value, borrowed.
@@ -206,6 +208,18 @@ impl<'a> ValueRef<'a> {
         if let ValueRef::Compressed(hash) = self { ValueRef::Hash(hash.expand(buffer)) } else { self }
     }
 
+    /// Hides the fields of a hash, or the members of a set, that expired before the time that `before_ms` returns, if it
+    /// returns one.
+    #[must_use]
+    pub fn hiding(self, before_ms: impl FnOnce() -> Option<UnixMs>) -> Self {
+        match self {
+            ValueRef::Hash(hash) => ValueRef::Hash(hash.hiding(before_ms)),
+            ValueRef::Set(set) => ValueRef::Set(set.hiding(before_ms)),
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::ZSet(_) => self,
+            ValueRef::Compressed(_) | ValueRef::Stream(_) => self,
+        }
+    }
+
     /// The collection that [`packed`](Self::packed) returned with this tag.
     #[inline]
     pub(crate) fn of_packed(tag: u8, packed: Packed<'a>) -> Self {
@@ -264,15 +278,25 @@ impl ValueRef<'_> {
         self.len() == 0 && self.kind() != Kind::Stream
     }
 
-    /// Whether it is a hash whose fields have all expired before `now`.
+    /// Whether it is a hash or a set whose elements have all expired before `now`.
     #[inline]
     pub fn is_due(self, now: i64) -> bool {
-        if let ValueRef::Hash(hash) = self { hash.is_due(now) } else { false }
+        match self {
+            ValueRef::Hash(hash) => hash.is_due(now),
+            ValueRef::Set(set) => set.is_due(now),
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::ZSet(_) => false,
+            ValueRef::Compressed(_) | ValueRef::Stream(_) => false,
+        }
     }
 
-    /// When the first field of a hash expires, if one does.
-    pub fn first_field_expiry(self) -> Option<i64> {
-        if let ValueRef::Hash(hash) = self { hash.first_expiry() } else { None }
+    /// When the first field of a hash, or member of a set, expires, if one does.
+    pub fn first_element_expiry(self) -> Option<i64> {
+        match self {
+            ValueRef::Hash(hash) => hash.first_expiry(),
+            ValueRef::Set(set) => set.first_expiry(),
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::ZSet(_) => None,
+            ValueRef::Compressed(_) | ValueRef::Stream(_) => None,
+        }
     }
 
     /// An owned copy.
@@ -318,7 +342,8 @@ pub trait Type: Sized {
     type Ref<'a>: Copy;
     /// A value of this type, for changing it.
     type Mut<'a>;
-    /// Whether clients may wait until a value has several elements. Only those of lists do.
+    /// Whether clients may wait for what is added to a value that exists: until a list has several elements, or for a
+    /// member of a sorted set that is due earlier.
     const IS_AWAITED_TO_GROW: bool = false;
     /// The value as this type; `None` if it has another. A compressed hash must be expanded first.
     fn of(value: ValueRef<'_>) -> Option<Self::Ref<'_>>;
@@ -459,7 +484,7 @@ pub trait Packable: Creatable + Default {
 }
 
 macro_rules! packable_type {
-    ($($name:ident, $lent:ident, $first_tag:ident $(, $hides:ident)?);*) => {$(
+    ($($name:ident, $lent:ident, $first_tag:ident $(, hides $hides:ident)? $(, expands $expands:ident)?);*) => {$(
         impl Packable for $name {
             #[inline]
             fn has_tag(tag: u8) -> bool {
@@ -489,6 +514,7 @@ macro_rules! packable_type {
         impl Type for $name {
             type Ref<'a> = $lent<'a>;
             type Mut<'a> = Changing<'a, $name>;
+            const IS_AWAITED_TO_GROW: bool = matches!(Kind::$name, Kind::ZSet);
             #[inline]
             fn of(value: ValueRef<'_>) -> Option<$lent<'_>> {
                 if let ValueRef::$name(inner) = value { Some(inner) } else { None }
@@ -505,9 +531,11 @@ macro_rules! packable_type {
                 ) -> Option<$lent<'_>> {
                     Some(Self::of(value)?.$hides(hidden_before))
                 }
+            )?
+            $(
                 #[inline]
                 fn expanded<'a>(value: ValueRef<'a>, buffer: &'a mut Vec<u8>) -> ValueRef<'a> {
-                    value.expanded(buffer)
+                    value.$expands(buffer)
                 }
             )?
         }
@@ -519,4 +547,8 @@ macro_rules! packable_type {
         }
     )*};
 }
-packable_type!(Set, SetRef, PACKED_SET; ZSet, ZSetRef, PACKED_ZSET; Hash, HashRef, PACKED_HASH, hiding);
+packable_type!(
+    Set, SetRef, PACKED_SET, hides hiding;
+    ZSet, ZSetRef, PACKED_ZSET;
+    Hash, HashRef, PACKED_HASH, hides hiding, expands expanded
+);

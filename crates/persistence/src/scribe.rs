@@ -72,6 +72,11 @@ fn write_record_head<W: io::Write>(
     {
         encoder.arrivals(&seen.arrivals().to_bytes())?;
     }
+    if encoder.style().keeps_all
+        && let Some(expiries) = engine::dump::expiry_bytes(record.value())
+    {
+        encoder.expiries(&expiries)?;
+    }
     if let Some(expiry) = record.expiry() {
         encoder.expiry(expiry)?;
     }

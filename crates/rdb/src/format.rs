@@ -200,6 +200,8 @@ pub(crate) const OP_EOF: u8 = 255;
 
 /// The name of the field with memcached's marks on the next key. Redis skips fields that it does not know.
 pub(crate) const MARKS_AUX: &str = "darter-memcached";
+/// The name of the field that says when members of the next key, a set, expire.
+pub(crate) const EXPIRIES_AUX: &str = "darter-expiries";
 /// The name of the field that says when the elements of the next key, a queue, arrived.
 pub(crate) const ARRIVALS_AUX: &str = "darter-arrivals";
 

@@ -24,8 +24,9 @@ use std::fs;
 
 use crate::sources::{root, rust_files};
 
-/// Lines of a crate's production code at most, empty ones and comments included.
-const CRATE_LINES_MAX: usize = 16_000;
+/// Lines of a crate's production code at most, empty ones and comments included. The largest is `commands`, whose folders
+/// can each be understood alone.
+const CRATE_LINES_MAX: usize = 17_000;
 /// A lower limit for a crate that would otherwise attract all new code.
 const SMALLER_CRATES: &[(&str, usize)] = &[("server", 10_900)];
 /// Lines of a file at most.

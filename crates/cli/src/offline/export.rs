@@ -56,6 +56,7 @@ struct Data {
 #[derive(Default)]
 struct Lost {
     expiring_fields: u64,
+    expiring_members: u64,
     marked_keys: u64,
     sketches: u64,
 }
@@ -208,6 +209,12 @@ fn tell(data: &Data, bytes: u64) -> Result<(), Error> {
             lost.expiring_fields
         ))?;
     }
+    if lost.expiring_members > 0 {
+        say(&format!(
+            "left out: the expiry of {} members of sets, which Redis before 8.12 does not know; they stay for ever",
+            lost.expiring_members
+        ))?;
+    }
     if lost.marked_keys > 0 {
         say(&format!(
             "left out: the flags and cas numbers that memcached's clients gave to {} keys",
@@ -230,6 +237,9 @@ fn lost<'a>(dbs: impl Iterator<Item = &'a Db>) -> Lost {
         {
             lost.expiring_fields +=
                 hash.iter().filter(|(field, _)| hash.expiry(field).is_some()).count() as u64;
+        }
+        if let ValueRef::Set(set) = record.value() {
+            lost.expiring_members += set.expiries().count() as u64;
         }
     }
     lost

@@ -6,6 +6,7 @@
 mod found;
 mod help;
 mod ignored;
+mod redis_version;
 mod special;
 mod table;
 mod values;

@@ -17,6 +17,7 @@ use keyspace::queue::Known;
 use keyspace::{Config, HashCompression, JobSettings, Lfu};
 use resp::Limits;
 
+use crate::settings::redis_version;
 use crate::settings::special::{OutputLimit, parse_output_limits};
 use crate::settings::table::*;
 
@@ -273,6 +274,16 @@ impl Settings {
     /// How much memory scripts may use on each thread.
     pub fn script_memory_bytes_max(&self) -> usize {
         self.number(SCRIPT_MEMORY_BYTES_MAX) as usize
+    }
+
+    /// The version of Redis that clients are told.
+    pub fn redis_version(&self) -> &'static str {
+        redis_version::text(self.redis_version_number())
+    }
+
+    /// The version of Redis that scripts are told, with a byte for each part.
+    pub fn redis_version_number(&self) -> u32 {
+        self.number(REDIS_VERSION) as u32
     }
 
     /// Number of databases.

@@ -4,7 +4,7 @@ use crate::{Changeable, Id, SettingKind};
 
 use super::{INT, SERVING, Setting, group};
 use crate::consequence::Consequence;
-use crate::settings::special;
+use crate::settings::{redis_version, special};
 
 settings! {
     PROCESS from SERVING.len();
@@ -116,6 +116,15 @@ settings! {
         default: "yes",
         doc: "Refuse write commands after a failed save, if there are save points",
         ..Setting::of(group::PROCESS)
+    };
+    REDIS_VERSION = Setting {
+        name: "redis-version",
+        kind: redis_version::KIND,
+        default: "8.4",
+        change: Changeable::AtStart,
+        doc: "Version of Redis that clients are told in INFO and HELLO, and scripts in `redis.REDIS_VERSION`",
+        details: "Clients decide by it what they may use. It changes nothing else; see [differences.md](differences.md#what-it-calls-itself).",
+        ..Setting::of(group::NETWORK)
     };
     SAVE = Setting {
         name: "save",

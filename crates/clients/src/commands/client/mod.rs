@@ -1,6 +1,7 @@
 //! CLIENT: the subcommands about a connection itself. The subcommands about other connections, which live on all
 //! threads, have files of their own beside this one.
 
+mod filter;
 mod handover;
 mod kill;
 mod list;
@@ -265,10 +266,25 @@ fn client_help(ctx: &mut Ctx) -> CommandResult {
         "      Kill connections authenticated by <username>.",
         "    * SKIPME (YES|NO)",
         "      Skip killing current connection (default: yes).",
+        "    * ID <client-id> [<client-id>...]",
+        "      Kill connections by client IDs.",
+        "    * MAXAGE <maxage>",
+        "      Kill connections older than the specified age.",
+        "    * FLAGS|NAME|IDLE|LIB-NAME|LIB-VER|DB|CAPA|IP <value>",
+        "      Kill connections that CLIENT LIST shows with the value, or that are idle for <value> seconds.",
+        "    * NOT-ID|NOT-TYPE|NOT-ADDR|NOT-LADDR|NOT-USER|NOT-FLAGS|NOT-NAME|NOT-LIB-NAME|NOT-LIB-VER|",
+        "      NOT-DB|NOT-CAPA|NOT-IP <value>",
+        "      Kill connections for which the filter without NOT- does not hold.",
         "LIST [options ...]",
         "    Return information about client connections. Options:",
         "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
         "      Return clients of specified type.",
+        "    * ID <client-id> [<client-id>...]",
+        "      Return clients with the specified IDs.",
+        "    * SKIPME (YES|NO)",
+        "      Exclude the current client from the list (default: no).",
+        "    * All other options of KILL",
+        "      Return clients that KILL would select.",
         "MAINT_NOTIFICATIONS (ON|OFF) [MOVING-ENDPOINT-TYPE <type>]",
         "    Tell the current connection in RESP3 when another server takes over. Types are:",
         "    * INTERNAL-IP|INTERNAL-FQDN|EXTERNAL-IP|EXTERNAL-FQDN: where it is",

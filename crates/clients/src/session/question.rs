@@ -87,10 +87,6 @@ impl RequestSize {
     /// The size of a request with these arguments.
     pub fn of(args: &[&[u8]]) -> RequestSize {
         let argument_bytes = args.iter().map(|arg| arg.len()).sum();
-        let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
-        // `*3␍␊`, and for each argument `$5␍␊` before it and `␍␊` after it.
-        let frame_bytes = 3 + digits(args.len());
-        let bytes = frame_bytes + args.iter().map(|arg| 5 + digits(arg.len()) + arg.len()).sum::<usize>();
-        RequestSize { bytes, argument_bytes }
+        RequestSize { bytes: observe::request_bytes(args), argument_bytes }
     }
 }

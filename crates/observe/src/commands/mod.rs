@@ -2,6 +2,7 @@
 
 use crate::observing::Entry;
 
+mod commandlog;
 mod info;
 mod latency;
 mod memory;
@@ -11,5 +12,11 @@ mod slowlog;
 pub use info::{InfoValue, figures};
 
 /// The commands of this crate.
-pub const ENTRIES: &[Entry] =
-    &[info::INFO, latency::LATENCY, memory::MEMORY, monitor::MONITOR, slowlog::SLOWLOG];
+pub const ENTRIES: &[Entry] = &[
+    commandlog::COMMANDLOG,
+    info::INFO,
+    latency::LATENCY,
+    memory::MEMORY,
+    monitor::MONITOR,
+    slowlog::SLOWLOG,
+];

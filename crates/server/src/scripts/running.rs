@@ -9,7 +9,7 @@
 use acl::{Context, Lack};
 use clients::session::{Part, Session};
 use engine::{Client, Command, CommandError, CommandId, CommandResult, Outcome, OwnCall, Tx};
-use observe::Call;
+use observe::{Call, Source};
 use proactor::ConnId;
 use replication::Standing as Refused;
 use resp::{Output, Proto, Reply};
@@ -130,7 +130,7 @@ impl ScriptHost for ThreadHost {
         let mark = out.mark();
         let mut outcome = tx.run(command, args, &client, self, out);
         if !matches!(outcome, Outcome::Again(_)) {
-            let call = Call { command, args, started, mark, out };
+            let call = Call { command, args, started, mark, out, source: Source::Within };
             let (current, clock) = (running(&mut self.current), self.net.driver.clock());
             self.reports.count(&call, &client, &mut outcome, Some(current), clock);
             self.reports.monitor(command, args, current, self.shared, clock);

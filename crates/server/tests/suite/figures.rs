@@ -230,3 +230,64 @@ fn keys_are_counted_where_they_are() {
         assert_eq!(figure(client, "clients", "total_blocking_keys_on_nokey"), 0);
     });
 }
+
+/// The size and the first word of each command in a log, oldest first.
+fn sizes(client: &mut Client, kind: &str) -> Vec<(i64, String)> {
+    let resp::Value::Array(entries) = client.call(&format!("COMMANDLOG GET -1 {kind}")) else {
+        panic!("no array")
+    };
+    let size = |entry: &resp::Value| {
+        let resp::Value::Array(fields) = entry else { panic!("no array") };
+        let (resp::Value::Int(size), resp::Value::Array(words)) = (&fields[2], &fields[3]) else {
+            panic!("{fields:?}")
+        };
+        (*size, blackbox::text(&words[0]))
+    };
+    entries.iter().rev().map(size).collect()
+}
+
+#[test]
+fn large_requests_and_replies_are_logged_with_their_sizes() {
+    let options = ["--commandlog-request-larger-than", "1000", "--commandlog-reply-larger-than", "1000"];
+    for mode in ["roam", "home"] {
+        let server = Server::start(2, "auto", &[&options[..], &["--shard-entry", mode]].concat());
+        let client = &mut server.client();
+        // `*3␍␊$3␍␊SET␍␊$1␍␊k␍␊$<length>␍␊…␍␊`
+        let (small, large) = ("v".repeat(971), "v".repeat(972));
+        check(client, &format!("SET k {small}"), "OK");
+        assert_eq!(sizes(client, "large-request"), [], "{mode}");
+        check(client, &format!("SET k {large}"), "OK");
+        assert_eq!(sizes(client, "large-request"), [(1000, "SET".to_owned())], "{mode}");
+        // `$<length>␍␊…␍␊`
+        client.show("GET k");
+        check(client, "SET j 0123456789", "OK");
+        assert_eq!(sizes(client, "large-reply"), [], "{mode}");
+        check(client, "APPEND k 0123456789012345678901234567890123456789", "(integer) 1012");
+        client.show("GET k");
+        assert_eq!(sizes(client, "large-reply"), [(1012 + 9, "GET".to_owned())], "{mode}");
+        // Each command of a transaction counts by itself, and what a script calls has no request.
+        for line in ["COMMANDLOG RESET large-reply", "COMMANDLOG RESET large-request", "MULTI"] {
+            client.show(line);
+        }
+        for line in [&format!("SET m {large}"), "GET m", "GET k"] {
+            check(client, line, "QUEUED");
+        }
+        client.show("EXEC");
+        client.show(&format!(
+            "EVAL \"redis.call('SET','n',ARGV[1]..ARGV[1]) return redis.call('GET','n')\" 0 {small}"
+        ));
+        let words = |client: &mut Client, kind: &str| -> Vec<String> {
+            sizes(client, kind).into_iter().map(|(_, word)| word).collect()
+        };
+        assert_eq!(words(client, "large-request"), ["SET", "SET", "EVAL"], "{mode}: queued, then run");
+        assert_eq!(words(client, "large-reply"), ["GET", "EXEC", "GET", "EVAL"], "{mode}");
+        // Nothing is logged if it is turned off, and limits of length hold.
+        check(client, "CONFIG SET commandlog-large-reply-max-len 2 commandlog-request-larger-than -1", "OK");
+        check(client, "COMMANDLOG RESET large-request", "OK");
+        client.show(&format!("SET k {large}{large}"));
+        client.show("GET k");
+        assert_eq!(sizes(client, "large-request"), [], "{mode}");
+        assert_eq!(words(client, "large-reply"), ["EVAL", "GET"], "{mode}");
+        check(client, "COMMANDLOG LEN large-reply", "(integer) 2");
+    }
+}

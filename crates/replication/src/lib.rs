@@ -61,7 +61,7 @@ pub use failover::Failover;
 pub use feed::{Around, Feed, FeedStep};
 pub use follower::Follower;
 pub use following::Following;
-pub use handover::QUESTION;
+pub use handover::{QUESTION, begin_before_end};
 pub use history::{History, ReplicationId, random_id};
 pub use incoming::{Incoming, Outgoing, Unread, incoming};
 pub use leaving::SILENT_MS;

@@ -13,6 +13,9 @@ mod values;
 
 pub use found::{Rename, StartConfig};
 pub use help::help;
-pub use special::{OutputLimit, SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAVE};
+pub use special::{
+    OutputLimit, SHUTDOWN_FAILOVER, SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAFE,
+    SHUTDOWN_SAVE,
+};
 pub use table::*;
 pub use values::{EntryMode, Settings};

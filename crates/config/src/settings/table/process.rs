@@ -40,7 +40,7 @@ settings! {
         name: "shutdown-on-sigint",
         kind: special::SHUTDOWN_FLAGS,
         default: "default",
-        doc: "What SIGINT does: default, or some of SHUTDOWN's save, nosave, now and force",
+        doc: "What SIGINT does: default, or some of SHUTDOWN's save, nosave, now, force, safe and failover",
         ..Setting::of(group::PROCESS)
     };
     SHUTDOWN_ON_SIGTERM = Setting {

@@ -290,6 +290,7 @@ fn what_is_lost(lack: Lack) -> &'static str {
     match lack {
         Lack::Authentication | Lack::User => "no permission",
         Lack::Permission(denied) => match denied.reason {
+            Reason::Database => "no permission to access database",
             Reason::Command | Reason::Auth => "no permission to execute the command or subcommand",
             Reason::Key => "no permission to touch the specified keys",
             Reason::Channel => "no permission to access one of the channels used as argument to the command",

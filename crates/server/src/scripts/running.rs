@@ -107,7 +107,9 @@ impl ScriptHost for ThreadHost {
         let refused = if is_about_to_run {
             self.permit_in(Context::Lua, command, args).err()
         } else {
-            self.session().access.user().check(command, args).err().map(Lack::Permission)
+            let database_count = self.shared.settings.databases();
+            let place = self.session().place(database_count);
+            self.session().access.user().check(place, command, args).err().map(Lack::Permission)
         };
         match refused {
             Some(Lack::Permission(denied)) => {

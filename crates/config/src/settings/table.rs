@@ -400,7 +400,7 @@ settings! {
         default: "noeviction",
         effect: Some(Consequence::Data),
         doc: "Which keys are evicted: any (allkeys) or only those that expire (volatile)",
-        details: "Of these, the least recently used (lru) or least frequently used (lfu) ones, any (random), or those that expire first (ttl).",
+        details: "Of these, the least recently used (lru) or least frequently used (lfu) ones, any (random), or those that expire first (ttl). Of lru, lrm counts changes only, not reads. Keys that `BLESS` protects are never evicted, nor are queues unless `queue-eviction` says so.",
         ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_SAMPLES = Setting {

@@ -163,6 +163,8 @@ impl Settings {
                 log_factor: self.number(LFU_LOG_FACTOR) as u64,
                 decay_minutes: self.number(LFU_DECAY_TIME) as u64,
             }),
+            ignores_reads: self.policy().is_some_and(|policy| policy.rank == Rank::Unchanged),
+            evicts_queues: self.is_on(QUEUE_EVICTION),
             promotes: self.is_on(PROMOTE),
             jobs: JobSettings {
                 tries: self.number(JOB_TRIES) as u64,

@@ -99,9 +99,9 @@ impl Denied {
     }
 }
 
-/// The databases that a command finds.
+/// The database that a client's command finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct CallerDb {
     /// The client's own.
     pub db: u32,
     /// The number of databases.
@@ -109,22 +109,22 @@ pub struct Place {
 }
 
 impl User {
-    /// Checks whether the user may run `command` with `args` in `place`.
-    pub fn check(&self, place: Place, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
-        self.check_selectors(place, command, args, |_| true)
+    /// Checks whether the user may run `command` with `args` in `caller_db`.
+    pub fn check(&self, caller_db: CallerDb, command: &Command, args: &[&[u8]]) -> Result<(), Denied> {
+        self.check_selectors(caller_db, command, args, |_| true)
     }
 
     /// Whether the user may run `command` and read every key.
-    pub fn may_read_all(&self, place: Place, command: &Command, args: &[&[u8]]) -> bool {
+    pub fn may_read_all(&self, caller_db: CallerDb, command: &Command, args: &[&[u8]]) -> bool {
         let reads_all = |selector: &Selector| {
             selector.all_keys || selector.keys.iter().any(|keys| keys.reads && *keys.pattern == *b"*")
         };
-        self.check_selectors(place, command, args, reads_all).is_ok()
+        self.check_selectors(caller_db, command, args, reads_all).is_ok()
     }
 
     /// Whether the user may run `command`, and read and change these keys with it, which are not among the arguments. A
     /// pattern allows all keys with a beginning if it is a part of that and a star.
-    pub fn may_change(&self, place: Place, command: &Command, args: &[&[u8]], keys: Keys<'_>) -> bool {
+    pub fn may_change(&self, caller_db: CallerDb, command: &Command, args: &[&[u8]], keys: Keys<'_>) -> bool {
         let has_all = |pattern: &[u8], begin: &[u8]| {
             let fixed = pattern.strip_suffix(b"*");
             fixed.is_some_and(|fixed| {
@@ -139,14 +139,14 @@ impl User {
             }
         };
         let is_enough = |selector: &Selector| selector.all_keys || allows(selector);
-        self.check_selectors(place, command, args, is_enough).is_ok()
+        self.check_selectors(caller_db, command, args, is_enough).is_ok()
     }
 
     /// Checks the selectors one by one. If all of them deny the call, returns the greatest [`Denied`]: of the last
     /// reason in their order, at the last argument.
     fn check_selectors(
         &self,
-        place: Place,
+        caller_db: CallerDb,
         command: &Command,
         args: &[&[u8]],
         is_enough: impl Fn(&Selector) -> bool,
@@ -154,7 +154,7 @@ impl User {
         let keys = OnceCell::new();
         let mut denied = Denied { reason: Reason::Database, index: 0 };
         for selector in self.selectors() {
-            match selector.check(place, command, args, &keys) {
+            match selector.check(caller_db, command, args, &keys) {
                 Ok(()) if is_enough(selector) => return Ok(()),
                 Ok(()) => {}
                 Err(why) => denied = denied.max(why),
@@ -184,17 +184,17 @@ impl User {
 /// database are left to the command.
 fn denied_database(
     databases: &[u32],
-    place: Place,
+    caller_db: CallerDb,
     command: &Command,
     args: &[&[u8]],
     uses_own: impl FnOnce() -> bool,
 ) -> Option<usize> {
     let is_denied = |index: usize| {
         let number = args.get(index).and_then(|number| ds::num::parse_i64(number));
-        let db = number.and_then(|number| u32::try_from(number).ok()).filter(|db| *db < place.count);
+        let db = number.and_then(|number| u32::try_from(number).ok()).filter(|db| *db < caller_db.count);
         db.is_some_and(|db| !databases.contains(&db))
     };
-    let own = || (!databases.contains(&place.db) && uses_own()).then_some(0);
+    let own = || (!databases.contains(&caller_db.db) && uses_own()).then_some(0);
     match command.entry.databases {
         Databases::Own => own(),
         Databases::OwnAnd(index) => own().or_else(|| is_denied(index).then_some(index)),
@@ -213,7 +213,7 @@ fn denied_database(
 impl Selector {
     fn check(
         &self,
-        place: Place,
+        caller_db: CallerDb,
         command: &Command,
         args: &[&[u8]],
         keys: &OnceCell<Vec<KeyUse>>,
@@ -223,7 +223,7 @@ impl Selector {
                 let categories = Acl::bits(&[Acl::Keyspace, Acl::Read, Acl::Write]);
                 command.acl & categories != 0 || !keys.get_or_init(|| command.all_key_uses(args)).is_empty()
             };
-            if let Some(index) = denied_database(databases, place, command, args, uses_own) {
+            if let Some(index) = denied_database(databases, caller_db, command, args, uses_own) {
                 return Err(Denied { reason: Reason::Database, index });
             }
         }

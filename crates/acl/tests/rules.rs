@@ -2,7 +2,7 @@
 
 mod checks;
 
-use acl::{Denied, Grammar, Place, Reason, User, parse_file};
+use acl::{CallerDb, Denied, Grammar, Reason, User, parse_file};
 use checks::{check_file, check_rules, table};
 use proptest::prelude::*;
 
@@ -123,7 +123,7 @@ fn check(rules: &str, line: &str, expected: Result<(), (Reason, usize)>) {
     let table = table();
     let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     let command = table.named(&args).expect(line);
-    let outcome = made(rules).expect(rules).check(Place { db: 1, count: 16 }, command, &args);
+    let outcome = made(rules).expect(rules).check(CallerDb { db: 1, count: 16 }, command, &args);
     assert_eq!(outcome, expected.map_err(|(reason, index)| Denied { reason, index }), "{rules}: {line}");
 }
 
@@ -197,7 +197,7 @@ fn reading_all_keys_is_a_matter_of_one_selector() {
         ("+get %W~* ~a", false),
     ] {
         assert_eq!(
-            made(rules).unwrap().may_read_all(Place { db: 1, count: 16 }, command, &args),
+            made(rules).unwrap().may_read_all(CallerDb { db: 1, count: 16 }, command, &args),
             expected,
             "{rules}"
         );

@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 
-use acl::{Access, Lack, Origin, Place};
+use acl::{Access, CallerDb, Lack, Origin};
 use config::{HTTP_HOSTS, TLS_AUTH_CLIENTS_USER};
 use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderName};
@@ -65,7 +65,7 @@ impl Visitor {
         let command = command.or_else(|| table.declared(args[0].as_bytes()))?;
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
         // These commands name no database, and connections begin in the first.
-        self.access.check(Place { db: 0, count: 1 }, command, &args).err()
+        self.access.check(CallerDb { db: 0, count: 1 }, command, &args).err()
     }
 
     /// Checks that the user may run the command with this information. If not, runs it as that user: its refusal is

@@ -6,7 +6,7 @@ use engine::{Blocked, Command, CommandError, CommandId, Flag, Outcome, Table};
 use proactor::Clock;
 use resp::{Mark, Output};
 
-use crate::command_log::{LogKind, LoggedCommand, request_bytes, shortened};
+use crate::command_log::{Caller, LogKind, LoggedCommand, request_bytes, shortened};
 use crate::observed::Observed;
 use crate::stats::ThreadStats;
 
@@ -37,27 +37,18 @@ pub struct Call<'a> {
     /// The output that ends with its reply.
     pub out: &'a Output,
     /// Where its request is from.
-    pub source: Source,
+    pub source: RequestSource,
 }
 
 /// Where the request of a command is from, which says whether it may be large.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Source {
+pub enum RequestSource {
     /// From what the current client sent, in this turn or before.
     Turn,
     /// From a transaction, or from a client of another thread.
     Kept,
     /// From a script or a primary, whose requests are never logged as large.
     Within,
-}
-
-/// The client of a command, for the logs.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Caller {
-    /// The client's address.
-    pub peer: String,
-    /// The client's name.
-    pub name: Vec<u8>,
 }
 
 impl Accounting {
@@ -166,9 +157,9 @@ impl Accounting {
             self.stats.count_error(&error_code(call.out, call.mark));
         }
         let may_be_large = match call.source {
-            Source::Turn => self.has_large_input,
-            Source::Kept => true,
-            Source::Within => false,
+            RequestSource::Turn => self.has_large_input,
+            RequestSource::Kept => true,
+            RequestSource::Within => false,
         };
         // The reply is the end of the output.
         if ns >= settings.noteworthy_ns()
@@ -225,6 +216,9 @@ impl Accounting {
     #[cold]
     fn note(&self, call: &Call, outcome: &Outcome, ns: u64, clock: &Clock, caller: impl FnOnce() -> Caller) {
         let settings = self.observed.settings.all();
+        if self.observed.settings.notes_everything() {
+            self.track_keys(call, ns, clock);
+        }
         if settings.is_slow_event(ns) {
             let event = if call.command.has(Flag::Fast) { "fast-command" } else { "command" };
             self.observed.latency.note(event, ns, clock);
@@ -233,12 +227,13 @@ impl Accounting {
         if matches!(outcome, Outcome::Blocked(_)) || call.command.has(Flag::SkipSlowlog) {
             return;
         }
-        let sent_bytes = if call.source == Source::Within { 0 } else { request_bytes(call.args) as u64 };
+        let sent_bytes =
+            if call.source == RequestSource::Within { 0 } else { request_bytes(call.args) as u64 };
         let figures = [ns / 1000, sent_bytes, call.out.end() - call.mark.end()];
         let logged = LogKind::ALL.into_iter().zip(figures).filter(|(kind, figure)| {
             // There is no request that was not sent.
             settings.takes(*kind, *figure)
-                && !(*kind == LogKind::LargeRequest && call.source == Source::Within)
+                && !(*kind == LogKind::LargeRequest && call.source == RequestSource::Within)
         });
         let mut logged = logged.peekable();
         if logged.peek().is_none() {
@@ -248,6 +243,23 @@ impl Accounting {
         for (kind, figure) in logged {
             let entry = LoggedCommand { figure, ..entry.clone() };
             self.observed.command_log(kind).add(entry, settings.len_max(kind));
+        }
+    }
+
+    /// Adds a command to its keys, while hot keys are searched for.
+    fn track_keys(&self, call: &Call, ns: u64, clock: &Clock) {
+        if call.source == RequestSource::Within {
+            return;
+        }
+        let mut session = self.observed.hot_keys.session();
+        match session.as_mut().filter(|session| session.is_active(clock.now_ms())) {
+            None => self.observed.settings.note_everything(false),
+            Some(session) => {
+                let uses = call.command.all_key_uses(call.args);
+                let keys: Vec<&[u8]> = uses.iter().map(|key| call.args[key.index]).collect();
+                let bytes = request_bytes(call.args) as u64 + call.out.end() - call.mark.end();
+                session.add(&keys, ns / 1000, bytes);
+            }
         }
     }
 }

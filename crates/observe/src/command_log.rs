@@ -5,8 +5,6 @@
 
 use std::collections::VecDeque;
 
-use crate::accounting::Caller;
-
 /// What a command is logged for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogKind {
@@ -51,6 +49,15 @@ pub(crate) struct LoggedCommand {
     /// The arguments, shortened.
     pub(crate) args: Vec<Vec<u8>>,
     pub(crate) caller: Caller,
+}
+
+/// The client of a logged command.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Caller {
+    /// The client's address.
+    pub peer: String,
+    /// The client's name.
+    pub name: Vec<u8>,
 }
 
 /// How many arguments are kept.

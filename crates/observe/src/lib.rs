@@ -23,6 +23,7 @@ mod command_log;
 mod commands;
 mod durations;
 mod facts;
+mod hot_keys;
 mod latency_monitor;
 mod memory;
 mod monitors;
@@ -32,8 +33,8 @@ mod peaks;
 mod settings;
 mod stats;
 
-pub use accounting::{Accounting, Call, Caller, Source};
-pub use command_log::{LogKind, request_bytes};
+pub use accounting::{Accounting, Call, RequestSource};
+pub use command_log::{Caller, LogKind, request_bytes};
 pub use commands::{ENTRIES, InfoValue, figures};
 pub use durations::Durations;
 pub use facts::{

@@ -8,6 +8,7 @@ use keyspace::Figure;
 use shard::Figures;
 
 use crate::command_log::{CommandLog, LogKind};
+use crate::hot_keys::HotKeys;
 use crate::latency_monitor::LatencyMonitor;
 use crate::settings::{Current, ObserveSettings};
 use crate::stats::{Counter, ThreadStats};
@@ -33,6 +34,7 @@ pub struct Observed {
     /// The log of each kind.
     command_logs: [Mutex<CommandLog>; 3],
     pub(crate) latency: LatencyMonitor,
+    pub(crate) hot_keys: HotKeys,
 }
 
 /// Samples for the rates.
@@ -72,6 +74,7 @@ impl Observed {
             rates: Mutex::default(),
             command_logs: Default::default(),
             latency: LatencyMonitor::default(),
+            hot_keys: HotKeys::default(),
         }
     }
 

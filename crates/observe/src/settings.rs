@@ -76,6 +76,8 @@ pub(crate) struct Current {
     large_request_bytes: AtomicU64,
     large_reply_bytes: AtomicU64,
     tracks_durations: AtomicBool,
+    /// Whether every command is noted, because hot keys are searched for.
+    notes_everything: AtomicBool,
     settings: Mutex<ObserveSettings>,
 }
 
@@ -86,6 +88,7 @@ impl Current {
             large_request_bytes: AtomicU64::new(settings.figure_min(LogKind::LargeRequest)),
             large_reply_bytes: AtomicU64::new(settings.figure_min(LogKind::LargeReply)),
             tracks_durations: AtomicBool::new(settings.tracks_durations),
+            notes_everything: AtomicBool::new(false),
             settings: Mutex::new(settings),
         }
     }
@@ -94,10 +97,27 @@ impl Current {
     pub(crate) fn change(&self, read: impl FnOnce() -> ObserveSettings) {
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         *settings = read();
-        self.noteworthy_ns.store(settings.noteworthy_ns(), Ordering::Relaxed);
+        self.set_noteworthy(&settings);
         self.large_request_bytes.store(settings.figure_min(LogKind::LargeRequest), Ordering::Relaxed);
         self.large_reply_bytes.store(settings.figure_min(LogKind::LargeReply), Ordering::Relaxed);
         self.tracks_durations.store(settings.tracks_durations, Ordering::Relaxed);
+    }
+
+    /// Lets every command be noted, or no longer.
+    pub(crate) fn note_everything(&self, notes: bool) {
+        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        self.notes_everything.store(notes, Ordering::Relaxed);
+        self.set_noteworthy(&settings);
+    }
+
+    /// Whether every command is noted.
+    pub(crate) fn notes_everything(&self) -> bool {
+        self.notes_everything.load(Ordering::Relaxed)
+    }
+
+    fn set_noteworthy(&self, settings: &ObserveSettings) {
+        let ns = if self.notes_everything() { 0 } else { settings.noteworthy_ns() };
+        self.noteworthy_ns.store(ns, Ordering::Relaxed);
     }
 
     /// The least size of a large request.
@@ -149,7 +169,7 @@ mod tests {
             assert!(!is_slow(ns) && !settings.is_slow_event(ns), "{ns}");
         }
         if noteworthy_ns < u64::MAX {
-            assert!(settings.is_slow_command(noteworthy_ns) || settings.is_slow_event(noteworthy_ns));
+            assert!(is_slow(noteworthy_ns) || settings.is_slow_event(noteworthy_ns));
         }
     }
 

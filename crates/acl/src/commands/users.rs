@@ -4,7 +4,7 @@ use engine::{CommandError, CommandResult, Secrets, Shape, string};
 use resp::Reply;
 
 use super::{Ctx, Entry, Run, SUBCOMMAND};
-use crate::check::Place;
+use crate::check::CallerDb;
 use crate::selector::Selector;
 use crate::user::has_spaces;
 use crate::users::DEFAULT;
@@ -193,8 +193,8 @@ fn acl_dryrun(ctx: &mut Ctx) -> CommandResult {
     if !command.entry.takes(args.len()) {
         return Err(CommandError::wrong_arity(&command.full_name));
     }
-    let place = Place { db: ctx.store.client.db, count: ctx.store.db_count() };
-    match account.user.check(place, command, args) {
+    let caller_db = CallerDb { db: ctx.store.client.db, count: ctx.store.db_count() };
+    match account.user.check(caller_db, command, args) {
         Ok(()) => ctx.reply.ok(),
         Err(denied) => ctx.reply.bulk(&denied.full_text(&account.user, command, args)),
     }

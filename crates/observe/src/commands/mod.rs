@@ -3,6 +3,7 @@
 use crate::observing::Entry;
 
 mod commandlog;
+mod hotkeys;
 mod info;
 mod latency;
 mod memory;
@@ -14,6 +15,7 @@ pub use info::{InfoValue, figures};
 /// The commands of this crate.
 pub const ENTRIES: &[Entry] = &[
     commandlog::COMMANDLOG,
+    hotkeys::HOTKEYS,
     info::INFO,
     latency::LATENCY,
     memory::MEMORY,

@@ -41,8 +41,8 @@ impl ThreadHost {
             session.close_after_reply = true;
             return Err(Lack::User);
         }
-        let place = session.place(database_count);
-        if let Err(lack) = session.access.check(place, command, args) {
+        let caller_db = session.caller_db(database_count);
+        if let Err(lack) = session.access.check(caller_db, command, args) {
             if let Lack::Permission(denied) = lack {
                 let (reason, object) = (denied.reason, denied.object(command, args));
                 let user = session.access.user().name.clone();
@@ -52,7 +52,7 @@ impl ThreadHost {
         }
         // Only SORT asks this, and it is not checked again for a client without limits.
         if !session.access.is_limited() || command.entry.route == Route::Sort {
-            session.client.reads_all_keys = session.access.may_read_all(place, command, args);
+            session.client.reads_all_keys = session.access.may_read_all(caller_db, command, args);
         }
         Ok(())
     }

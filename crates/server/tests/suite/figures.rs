@@ -291,3 +291,63 @@ fn large_requests_and_replies_are_logged_with_their_sizes() {
         check(client, "COMMANDLOG LEN large-reply", "(integer) 2");
     }
 }
+
+#[test]
+fn hot_keys_are_those_that_cost_most() {
+    on_each_server(|server| {
+        let client = &mut server.client();
+        check(client, "SET cold v", "OK");
+        check(client, &format!("SET hot {}", "v".repeat(2000)), "OK");
+        check(client, "HOTKEYS START METRICS 2 NET CPU COUNT 2", "OK");
+        for key in ["hot", "cold", "hot", "missing"] {
+            client.show(&format!("GET {key}"));
+        }
+        // A transaction counts by its commands, a script by its keys; what has no keys does not count.
+        for line in ["MULTI", "GET hot", "EXEC", "PING", "EVAL \"return redis.call('GET',KEYS[1])\" 1 hot"] {
+            client.show(line);
+        }
+        check(client, "HOTKEYS STOP", "OK");
+        client.show("GET cold");
+        let resp::Value::Array(nodes) = client.call("HOTKEYS GET") else { panic!("no array") };
+        let resp::Value::Array(fields) = &nodes[0] else { panic!("no pairs") };
+        let field = |name: &str| -> &resp::Value {
+            let at = fields.chunks(2).find(|pair| blackbox::text(&pair[0]) == name).expect(name);
+            &at[1]
+        };
+        let names: Vec<String> = fields.chunks(2).map(|pair| blackbox::text(&pair[0])).collect();
+        assert_eq!(
+            names,
+            [
+                "tracking-active",
+                "sample-ratio",
+                "selected-slots",
+                "all-commands-all-slots-us",
+                "net-bytes-all-commands-all-slots",
+                "collection-start-time-unix-ms",
+                "collection-duration-ms",
+                "total-cpu-time-user-ms",
+                "total-cpu-time-sys-ms",
+                "total-net-bytes",
+                "by-cpu-time-us",
+                "by-net-bytes"
+            ]
+        );
+        assert_eq!(field("tracking-active").to_string(), "(integer) 0");
+        assert_eq!(field("selected-slots").to_string(), "1) 1) (integer) 0\n   2) (integer) 16383");
+        // `*2␍␊$3␍␊GET␍␊$3␍␊hot␍␊` and `$2000␍␊…␍␊`, three times; and the script.
+        let get = 22 + 2009;
+        let eval = "*4\r\n$4\r\nEVAL\r\n$32\r\nreturn redis.call('GET',KEYS[1])\r\n$1\r\n1\r\n$3\r\nhot\r\n"
+            .len()
+            + 2009;
+        let resp::Value::Array(by_bytes) = field("by-net-bytes") else { panic!("no array") };
+        assert_eq!(blackbox::text(&by_bytes[0]), "hot");
+        assert_eq!(by_bytes[1], resp::Value::Int(3 * get + eval as i64));
+        let of_missing = 26 + 5;
+        assert_eq!(
+            (blackbox::text(&by_bytes[2]), &by_bytes[3]),
+            ("missing".to_owned(), &resp::Value::Int(of_missing))
+        );
+        assert_eq!(by_bytes.len(), 4, "COUNT 2");
+        assert_eq!(field("total-net-bytes"), field("net-bytes-all-commands-all-slots"));
+    });
+}

@@ -135,7 +135,7 @@ fn version_and_help_are_printed() {
     for flag in ["--version", "-v"] {
         let text = String::from_utf8(run(&[], &[flag]).stdout).unwrap();
         assert!(text.starts_with("Darter server v=") && text.contains(" sha="), "{text}");
-        assert!(text.trim_end().contains(" redis_version=8.4.0"), "{text}");
+        assert!(text.trim_end().contains(" redis_version=8.6.0"), "{text}");
     }
     let text = String::from_utf8(run(&[], &["--help"]).stdout).unwrap();
     assert!(text.contains("--tcp-keepalive <seconds>") && text.contains("[default: 300]"), "{text}");
@@ -144,7 +144,7 @@ fn version_and_help_are_printed() {
 #[test]
 fn clients_and_scripts_are_told_the_version_of_redis_that_is_set() {
     for (options, version, number) in [
-        (&[][..], "8.4.0", 0x0008_0400),
+        (&[][..], "8.6.0", 0x0008_0600),
         (&["--redis-version", "7.2"], "7.2.7", 0x0007_0207),
         (&["--redis-version", "8.10"], "8.10.0", 0x0008_0a00),
     ] {
@@ -525,8 +525,8 @@ fn called_redis_server_it_reports_the_version_of_redis_first() {
         String::from_utf8(output.stdout).unwrap()
     };
     let (redis, own) = (line(path.as_ref()), line(&blackbox::binary().unwrap()));
-    assert!(redis.starts_with("Redis server v=8.4.0 ") && redis.contains(" darter_version="), "{redis}");
-    assert!(own.starts_with("Darter server v=") && own.contains(" redis_version=8.4.0"), "{own}");
+    assert!(redis.starts_with("Redis server v=8.6.0 ") && redis.contains(" darter_version="), "{redis}");
+    assert!(own.starts_with("Darter server v=") && own.contains(" redis_version=8.6.0"), "{own}");
 }
 
 #[test]

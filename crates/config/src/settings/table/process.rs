@@ -120,7 +120,7 @@ settings! {
     REDIS_VERSION = Setting {
         name: "redis-version",
         kind: redis_version::KIND,
-        default: "8.4",
+        default: "8.6",
         change: Changeable::AtStart,
         doc: "Version of Redis that clients are told in INFO and HELLO, and scripts in `redis.REDIS_VERSION`",
         details: "Clients decide by it what they may use. It changes nothing else; see [differences.md](differences.md#what-it-calls-itself).",

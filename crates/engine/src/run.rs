@@ -156,6 +156,9 @@ impl<'t> Tx<'t> {
             let last = self.hold.largest_of_entered(|shard| shard.last_slice);
             if last == self.committed || !mutant::is_on(Mutant::ReadAtOnce) {
                 self.seen = self.seen.max(last);
+                if !self.hold.entered().is_empty() {
+                    self.seen = self.seen.max(self.held_from);
+                }
             }
         }
         if self.seen == Lsn::NONE {

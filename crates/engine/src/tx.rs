@@ -55,6 +55,8 @@ pub struct Tx<'t> {
     /// Whether replies wait until the changes they show are durable, so that [`seen`](Self::seen) is
     /// maintained.
     pub holds_replies: bool,
+    /// The slice for which every reply that shows data waits, whatever it shows; [`Lsn::NONE`]: for none.
+    pub held_from: Lsn,
     /// The last slice with data that was read or changed since the caller took this. Reads in shards
     /// that are still held are added when the shards are left.
     pub seen: Lsn,
@@ -150,6 +152,7 @@ impl<'t> Tx<'t> {
             idle_waits: IdleWaits::default(),
             committed: Lsn::NONE,
             holds_replies: false,
+            held_from: Lsn::NONE,
             seen: Lsn::NONE,
             written: Lsn::NONE,
             told: Telling::Unknown,

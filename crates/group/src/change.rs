@@ -111,7 +111,10 @@ impl Member {
         }
         let (change, after) = match self.leads() {
             true => self.as_primary(data, now_ms)?,
-            false => self.take_over(data, now_ms).or_else(|| self.recover(data, standings))?,
+            false => {
+                let takes_over = self.take_over(data, now_ms).filter(|_| now_ms >= self.hesitates_until_ms);
+                takes_over.or_else(|| self.recover(data, standings))?
+            }
         };
         Some(self.propose(change, after, data))
     }
@@ -222,10 +225,36 @@ impl Member {
         Some((GroupChange::TakeOver(view.group.leader.clone()), after))
     }
 
+    /// Whether it is about to take over, unless it [hesitates](Self::hesitate): the other members that may do so, too.
+    pub fn rivals(&self, data: &Data, now_ms: u64) -> Vec<NodeId> {
+        let is_about_to = !self.leads() && self.pending.is_none() && self.take_over(data, now_ms).is_some();
+        let Some(view) = self.view.as_ref().filter(|_| is_about_to) else { return Vec::new() };
+        let is_rival = |node: &&NodeId| **node != self.me.node && **node != view.group.leader.node;
+        view.group.in_sync.keys().filter(is_rival).cloned().collect()
+    }
+
+    /// Lets another member take over first, which has more: this one could continue its stream without a full copy.
+    pub fn hesitate(&mut self, until_ms: u64) {
+        self.hesitates_until_ms = until_ms;
+    }
+
     /// Whether the leader's term is over as far as this member is concerned.
     fn is_over(&self, view: &View, now_ms: u64) -> bool {
         let has_waited = now_ms >= view.term_since_ms + u64::from(view.params.grant_ms);
         self.dead.contains(&view.group.leader.life) || has_waited && !self.replica.has_promised(now_ms)
+    }
+
+    /// The nodes whose [standings](Standing) a recovery needs. Empty if none is possible now.
+    pub fn recovery_waits_for(&self) -> Vec<NodeId> {
+        let Some(view) = self.view.as_ref().filter(|view| self.may_recover(view)) else { return Vec::new() };
+        let others = view.group.in_sync.keys().filter(|node| **node != self.me.node);
+        if view.params.ack == Safety::Applied { others.cloned().collect() } else { Vec::new() }
+    }
+
+    /// Whether all members are dead, and this node was one of them.
+    fn may_recover(&self, view: &View) -> bool {
+        let was_member = view.group.in_sync.contains_key(&self.me.node) && !view.group.has_in_sync(&self.me);
+        was_member && self.pending.is_none() && view.group.in_sync.values().all(|life| self.dead.contains(life))
     }
 
     /// Rule 10: all members are dead, and this node was one of them and has its data. If members acknowledge what is not
@@ -233,10 +262,8 @@ impl Member {
     /// have more bytes of an older one.
     fn recover(&self, data: &Data, standings: &[Standing]) -> Option<(GroupChange, ReplicaGroup)> {
         let view = self.view.as_ref()?;
-        let was_member = view.group.in_sync.contains_key(&self.me.node) && !view.group.has_in_sync(&self.me);
-        let are_dead = view.group.in_sync.values().all(|life| self.dead.contains(life));
         let is_whole = data.is_whole || mutant::is_on(BrokenRule::EmptyLeads);
-        if !was_member || !are_dead || !is_whole {
+        if !self.may_recover(view) || !is_whole {
             return None;
         }
         if view.params.ack == Safety::Applied && !mutant::is_on(BrokenRule::RecoverAny) {

@@ -27,5 +27,5 @@ mod replica;
 mod tests;
 
 pub use change::{GroupChange, Proposal, Standing};
-pub use member::{Data, Member, Role, Trouble};
+pub use member::{Data, Member, Report, Role, Trouble};
 pub use messages::{Ack, Beat, LinkId};

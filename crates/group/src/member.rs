@@ -78,6 +78,25 @@ pub(crate) struct View {
     pub(crate) term_since_ms: u64,
 }
 
+/// The group as a node sees it, for people.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The term; 0: not known.
+    pub term: u64,
+    /// The revision of the document.
+    pub revision: u64,
+    /// The node that leads.
+    pub leader: Option<NodeId>,
+    /// The nodes in sync.
+    pub in_sync: Vec<NodeId>,
+    /// The nodes of the group.
+    pub members: Vec<NodeId>,
+    /// What a primary knows of others: the milliseconds left of the grant, and the offset.
+    pub grants: Vec<(NodeId, u64, StreamPosition)>,
+    /// Whether it is not known what became of a change.
+    pub is_outcome_unknown: bool,
+}
+
 /// See the head of this file.
 #[derive(Debug)]
 pub struct Member {
@@ -89,6 +108,8 @@ pub struct Member {
     pub(crate) replica: Replica,
     /// Lives that are proven to be over.
     pub(crate) dead: BTreeSet<Life>,
+    /// Until then it takes over from no one, because another member has more. Only a preference: no promise rests on it.
+    pub(crate) hesitates_until_ms: u64,
 }
 
 impl Member {
@@ -103,7 +124,13 @@ impl Member {
             primary: Primary::default(),
             replica: Replica::default(),
             dead: BTreeSet::new(),
+            hesitates_until_ms: 0,
         }
+    }
+
+    /// This process.
+    pub fn me(&self) -> &Instance {
+        &self.me
     }
 
     /// Its role, by the document as it knows it.
@@ -119,6 +146,21 @@ impl Member {
     /// The process that leads its term.
     pub fn leader(&self) -> Option<&Instance> {
         self.view.as_ref().map(|view| &view.group.leader)
+    }
+
+    /// Its group.
+    pub fn group(&self) -> &GroupId {
+        &self.id
+    }
+
+    /// Whether this node belongs to the group.
+    pub fn has_member(&self, node: &NodeId) -> bool {
+        self.view.as_ref().is_some_and(|view| view.group.members.contains(node))
+    }
+
+    /// Where a write is when a member acknowledges it.
+    pub fn ack(&self) -> Safety {
+        self.view.as_ref().map_or(Safety::Durable, |view| view.params.ack)
     }
 
     /// The revision of the document that it knows.
@@ -161,6 +203,7 @@ impl Member {
             // Links, grants and acknowledgements of another term are void (rule 5).
             self.primary.begin(data.written);
             self.replica = Replica::default();
+            self.hesitates_until_ms = 0;
         }
         Ok(self.role())
     }
@@ -177,7 +220,8 @@ impl Member {
             Swap::Done(revision) => self.learn(&proposed(revision), data, now_ms),
             Swap::Lost(reading) => self.learn(&reading, data, now_ms),
             Swap::NotDone(_) => {
-                self.pending = None;
+                // What settles a change is another one: that it failed says nothing of the change that is to be settled.
+                self.pending.take_if(|pending| !pending.is_unknown);
                 Ok(self.role())
             }
             Swap::Unknown(_) if mutant::is_on(BrokenRule::UnknownIsFailed) => {
@@ -225,13 +269,17 @@ impl Member {
         }
     }
 
+    /// Whether it may acknowledge what it applies: it follows, and has not decided to take over (rule 7).
+    pub fn may_acknowledge(&self) -> bool {
+        let is_silent = self.takes_over() && !mutant::is_on(BrokenRule::KeepGranting);
+        !self.leads() && !is_silent && self.follows()
+    }
+
     /// The acknowledgement to send now, if there is a primary to tell. [`sent`](Self::sent) must follow: the promise is
     /// counted from there (rule 1).
     pub fn acknowledge(&mut self, data: &Data) -> Option<Ack> {
         let view = self.view.as_ref()?;
-        // From the decision to take over, it acknowledges nothing and grants nothing (rule 7).
-        let is_silent = self.takes_over() && !mutant::is_on(BrokenRule::KeepGranting);
-        if self.leads() || is_silent || !data.is_whole {
+        if !self.may_acknowledge() || !data.is_whole {
             return None;
         }
         let offset = match view.params.ack {
@@ -322,29 +370,59 @@ impl Member {
         self.primary.committed
     }
 
-    /// The end of what everyone has that the primary waits for.
-    fn held_by_all(&self, data: &Data) -> StreamPosition {
-        let Some(view) = self.view.as_ref().filter(|_| self.leads()) else { return StreamPosition::START };
-        let mut peers = self.peers();
-        let is_alone = peers.is_empty() && view.params.alone == Safety::Durable;
+    /// Whether a write is acknowledged only when it is durable at this primary.
+    pub fn waits_for_own_disk(&self) -> bool {
+        let Some(view) = self.view.as_ref().filter(|_| self.leads()) else { return false };
+        let is_alone = self.peers().is_empty() && view.params.alone == Safety::Durable;
         // While a change that leaves it alone is on its way, another member may believe that it has the rest (rule 7).
         let is_going_alone = self.pending.as_ref().is_some_and(|pending| pending.leaves_alone(&self.me))
             && !mutant::is_on(BrokenRule::AloneNoSync);
-        let own = match view.params.ack == Safety::Durable || is_alone || is_going_alone {
-            true => data.durable.min(data.written),
-            false => data.written,
-        };
+        view.params.ack == Safety::Durable || is_alone || is_going_alone
+    }
+
+    /// Whether this primary waits for no other member and no replica that is about to become one.
+    pub fn waits_for_no_other(&self) -> bool {
+        self.leads() && self.waited_for().is_empty()
+    }
+
+    /// Whom writes wait for beside this primary: the members, and a replica that is about to become one.
+    fn waited_for(&self) -> BTreeSet<Instance> {
+        let mut peers = self.peers();
         if let Some(joining) = self.primary.joining.as_ref().filter(|joining| joining.is_waited_for)
             && let Some((node, heard)) = self.primary.heard().find(|(node, _)| **node == joining.node)
         {
             peers.insert(Instance { node: node.clone(), life: heard.life });
         }
+        peers
+    }
+
+    /// The end of what everyone has that the primary waits for.
+    fn held_by_all(&self, data: &Data) -> StreamPosition {
+        if !self.leads() {
+            return StreamPosition::START;
+        }
+        let own = match self.waits_for_own_disk() {
+            true => data.durable.min(data.written),
+            false => data.written,
+        };
+        let peers = self.waited_for();
         let has = |peer: &Instance| {
             self.primary.heard_from(peer).map_or(StreamPosition::START, |heard| heard.offset)
         };
         let theirs = peers.iter().map(has);
         let theirs = if mutant::is_on(BrokenRule::AckByOne) { theirs.max() } else { theirs.min() };
         theirs.map_or(own, |theirs| theirs.min(own))
+    }
+
+    /// The other member in sync that has most.
+    pub fn best_successor(&self) -> Option<NodeId> {
+        let view = self.view.as_ref()?;
+        let others = view.group.in_sync.iter().filter(|(node, _)| **node != self.me.node);
+        let has = |(node, life): &(&NodeId, &Life)| {
+            let instance = Instance { node: (*node).clone(), life: **life };
+            self.primary.heard_from(&instance).map(|heard| heard.offset)
+        };
+        others.max_by_key(has).map(|(node, _)| node.clone())
     }
 
     /// Begins a planned handover to a member: nothing is answered from now on (rule 12). It is given up after `limit_ms`.
@@ -357,6 +435,28 @@ impl Member {
             self.primary.successor = Some(Succession { to: to.clone(), until_ms: now_ms + limit_ms });
         }
         is_possible
+    }
+
+    /// Whether it hands over, and so answers nothing.
+    pub fn is_leaving(&self) -> bool {
+        self.leads() && self.primary.successor.is_some()
+    }
+
+    /// What there is to show.
+    pub fn report(&self, now_ms: u64) -> Report {
+        let Some(view) = &self.view else { return Report::default() };
+        let grants = self.primary.heard().filter(|_| self.leads()).map(|(node, heard)| {
+            (node.clone(), heard.granted_until_ms.saturating_sub(now_ms), heard.offset)
+        });
+        Report {
+            term: view.group.term.0,
+            revision: view.reading.revision.0,
+            leader: Some(view.group.leader.node.clone()),
+            in_sync: view.group.in_sync.keys().cloned().collect(),
+            members: view.group.members.iter().cloned().collect(),
+            grants: grants.collect(),
+            is_outcome_unknown: self.pending.as_ref().is_some_and(|pending| pending.is_unknown),
+        }
     }
 
     // ---- What the rules speak of

@@ -62,9 +62,36 @@ pub struct Followed {
     pub is_announced: bool,
 }
 
+/// A server's part in a group that fails over by itself.
+#[derive(Clone, Debug, Default)]
+pub struct GroupFacts {
+    /// The group.
+    pub name: String,
+    /// This node, and the life of this process.
+    pub node: (String, String),
+    /// `primary`, `replica` or `none`.
+    pub role: &'static str,
+    /// The term, and the revision of the document that says it.
+    pub term: (u64, u64),
+    /// The node that leads.
+    pub leader: String,
+    /// The nodes in sync, and those that belong to the group.
+    pub in_sync: Vec<String>,
+    /// See [`in_sync`](Self::in_sync).
+    pub members: Vec<String>,
+    /// For how many milliseconds this primary serves without a new grant; `None`: it needs none.
+    pub serves_for_ms: Option<u64>,
+    /// What this primary knows of each node: its name, the milliseconds left of its grant, and the offset that it has.
+    pub grants: Vec<(String, u64, u64)>,
+    /// Whether it is not known what became of a change of the document.
+    pub is_outcome_unknown: bool,
+}
+
 /// The server's role in replication.
 #[derive(Clone, Debug, Default)]
 pub struct Replication {
+    /// Its part in a group, if it is in one.
+    pub group: Option<GroupFacts>,
     /// The primary, if the server is a replica.
     pub followed: Option<Followed>,
     /// The id of its stream.

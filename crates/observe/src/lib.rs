@@ -38,8 +38,8 @@ pub use command_log::{Caller, LogKind, request_bytes};
 pub use commands::{ENTRIES, InfoValue, figures};
 pub use durations::Durations;
 pub use facts::{
-    Checkpoints, Clients, CpuTime, Facts, Followed, JournalFacts, Loading, Persistence, Replication, Saving,
-    Server, Span, Spans,
+    Checkpoints, Clients, CpuTime, Facts, Followed, GroupFacts, JournalFacts, Loading, Persistence,
+    Replication, Saving, Server, Span, Spans,
 };
 pub use memory::Memory;
 pub use monitors::{CommandSource, Monitors, line};

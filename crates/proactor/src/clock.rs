@@ -139,6 +139,14 @@ impl Clock {
         }
     }
 
+    /// Milliseconds since some moment in the past, those included in which the machine was suspended.
+    pub fn boot_ms(&self) -> u64 {
+        match &self.0 {
+            ClockSource::Real { .. } => sys::boot_ns() / 1_000_000,
+            ClockSource::Simulated { .. } => self.monotonic_ms(),
+        }
+    }
+
     /// Milliseconds since some moment in the past; never runs backwards.
     pub fn monotonic_ms(&self) -> u64 {
         self.monotonic_ns() / 1_000_000

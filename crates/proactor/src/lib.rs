@@ -47,8 +47,8 @@ pub use codec::{Codec, HANDSHAKE_BYTES_MAX, Heard, PLAIN_BYTES_MAX};
 pub use connection::{Io, Sent, Usage};
 pub use dialer::Dialer;
 pub use disk::{
-    DIRECT_BYTES, Disk, DiskFaults, DiskFile, DiskLock, DiskReader, DiskWriter, Fault, FileInfo, Open,
-    SimDisk, open_no_follow,
+    DIRECT_BYTES, Disk, DiskFaults, DiskFile, DiskLock, DiskReader, DiskWriter, Fault, FileIdentity,
+    FileInfo, Open, SimDisk, open_no_follow,
 };
 pub use driver::{Detached, Driver};
 pub use driver_config::{Config, IoChoice};

@@ -166,8 +166,18 @@ pub(crate) fn begin_write_out(file: impl AsFd, from: u64, to: u64) -> io::Result
 
 /// Processor time that the calling thread has used, in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Nanoseconds since the machine was started, suspensions included.
+pub(crate) fn boot_ns() -> u64 {
+    clock_ns(libc::CLOCK_BOOTTIME)
+}
+
+/// Nanoseconds by a clock that is always there.
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for the call. It cannot fail: the clock of the thread itself is always there.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    // SAFETY: `time` is valid for the call. It cannot fail, because the clock exists.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

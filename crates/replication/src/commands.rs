@@ -15,10 +15,11 @@ use crate::feed::Feed;
 use crate::parts::Parts;
 use crate::primary::{CopyContent, Replica};
 use crate::waiting::{WAIT, WAITAOF};
+use crate::groups::{self, GROUP_BEAT, GROUP_STANDING};
 use crate::{Ctx, Entry, Run, handover, role};
 
 /// The commands of this crate.
-pub const ENTRIES: &[Entry] = &[FAILOVER, PSYNC, REPLCONF, REPLICAOF, ROLE, SLAVEOF, SYNC, WAIT, WAITAOF];
+pub const ENTRIES: &[Entry] = &[FAILOVER, GROUP_BEAT, GROUP_STANDING, PSYNC, REPLCONF, REPLICAOF, ROLE, SLAVEOF, SYNC, WAIT, WAITAOF];
 
 const FAILOVER: Entry = Entry {
     name: "failover",
@@ -44,6 +45,7 @@ fn failover(ctx: &mut Ctx) -> CommandResult {
     if ctx.host.parts.settings.is_on(CLUSTER_MODE) {
         return Err(CommandError::fixed("ERR FAILOVER not allowed in cluster mode."));
     }
+    groups::refuse(ctx, "FAILOVER")?;
     tell_nothing(ctx);
     let state = &ctx.host.parts.following.failover;
     if matches!(ctx.args[1..], [word] if keyword_is(word, "ABORT")) {
@@ -140,6 +142,7 @@ fn replicaof(ctx: &mut Ctx) -> CommandResult {
     if ctx.host.parts.settings.is_on(CLUSTER_MODE) {
         return Err(CommandError::fixed("ERR REPLICAOF not allowed in cluster mode."));
     }
+    groups::refuse(ctx, "REPLICAOF")?;
     tell_nothing(ctx);
     if ctx.host.parts.following.failover.is_on() {
         return Err(CommandError::fixed("ERR REPLICAOF not allowed while failing over."));
@@ -215,6 +218,7 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
         |content| primary.enter(Replica::new(client, (address.clone(), port), content, capabilities, now_ms));
     tracing::info!("Replica {address}:{port} asks for synchronization");
     let continued = if is_announced { place_of(ctx)? } else { None };
+    let link = groups::link(ctx, continued.is_none())?;
     let feed = match continued {
         Some(place) => {
             primary.partial_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -224,7 +228,8 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
             } else {
                 String::new()
             };
-            ctx.reply.simple(&format!("CONTINUE{id}"));
+            let link = link.map_or_else(String::new, |link| format!(" {}", link.0));
+            ctx.reply.simple(&format!("CONTINUE{id}{link}"));
             let from = if matches!(place, ResumePoint::Journal(_)) { "the journal" } else { "memory" };
             tracing::info!(
                 "Partial resynchronization request from {address}:{port} accepted, from {from}, behind offset {}",
@@ -244,7 +249,7 @@ fn psync(ctx: &mut Ctx) -> CommandResult {
             let wants_no_stream = ctx.host.peer().wants_no_stream;
             let mark = (capabilities.reads_marks && ctx.host.parts.settings.is_on(REPL_DISKLESS_SYNC))
                 .then(|| (ctx.host.draw_id)());
-            Feed::waiting(replica(content), is_announced, wants_no_stream, mark, now_ms)
+            Feed::waiting(replica(content), is_announced, wants_no_stream, mark, now_ms).with_link(link)
         }
     };
     let role = ctx.host.parts.following.version();
@@ -345,6 +350,7 @@ fn replconf(ctx: &mut Ctx) -> CommandResult {
     let now_ms = ctx.host.now_ms;
     // Nothing can be put into the stream of another server.
     let is_copy = ctx.host.parts.following.is_replica();
+    let parts = ctx.host.parts;
     for (index, (option, value)) in pairs.iter().enumerate() {
         let (option, value) = (*option, *value);
         let peer = ctx.host.peer();
@@ -358,7 +364,11 @@ fn replconf(ctx: &mut Ctx) -> CommandResult {
                 let durable = durable.and_then(|(_, value)| number(value)).map(StreamPosition::new);
                 feed.replica().acknowledge(offset, durable, now_ms);
                 feed.replica().note_divergence(divergence.and_then(|(_, value)| number(value)).unwrap_or(0));
-                ctx.host.parts.note_ack(now_ms);
+                if let Some((introduction, Some(link))) = &peer.node {
+                    let group = &parts.log.synced.group;
+                    group.receive(introduction, *link, (offset, durable), parts.clock.boot_ms());
+                }
+                parts.note_ack(now_ms);
             }
             return Ok(());
         } else if keyword_is(option, "GETACK") {
@@ -378,6 +388,8 @@ fn replconf(ctx: &mut Ctx) -> CommandResult {
             peer.capabilities.note(value);
         } else if keyword_is(option, "MARK") && value.len() <= MARK_BYTES_MAX && !is_copy {
             peer.mark = Some(value.into());
+        } else if keyword_is(option, "GROUP") {
+            peer.node = Some((groups::introduced(&parts.log.synced.group, value)?, None));
         } else if keyword_is(option, "RDB-ONLY") {
             peer.wants_no_stream = match parse_i64(value)? {
                 0 => false,

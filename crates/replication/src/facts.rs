@@ -31,6 +31,7 @@ pub fn facts(
     let applied = followed.as_ref().filter(|_| following.is_synced()).map(|followed| followed.offset);
     let offset = applied.unwrap_or(position.get());
     Replication {
+        group: synced.group.facts(),
         followed,
         id: text(&history.id),
         former: history.previous.map(|(id, end)| (text(&id), end.get())),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use effectlog::{Backlog, Found, Reader, RedisVersion, StreamPosition};
+use group::LinkId;
 use heap::{Exempt, Exemption};
 use persistence::{Spool, SpoolState};
 use proactor::{BlockingTasks, Waker};
@@ -48,6 +49,8 @@ enum Phase {
 pub struct Feed {
     replica: Arc<Replica>,
     phase: Phase,
+    /// The link over which a node of this server's group follows: it is told with the position.
+    link: Option<LinkId>,
     /// Whether the replica is told the position of its snapshot, because it used PSYNC.
     is_announced: bool,
     wants_no_stream: bool,
@@ -126,6 +129,7 @@ impl Feed {
         Feed {
             replica,
             phase: Phase::Waiting,
+            link: None,
             is_announced,
             wants_no_stream,
             mark,
@@ -137,6 +141,11 @@ impl Feed {
             newline_ms: now_ms,
             behind_since_ms: None,
         }
+    }
+
+    /// The same feed for a node of this server's group, which follows over this link.
+    pub(crate) fn with_link(self, link: Option<LinkId>) -> Feed {
+        Feed { link, ..self }
     }
 
     /// The feed of a replica that continues at its own position.
@@ -254,7 +263,8 @@ impl Feed {
         let reader = (!self.wants_no_stream).then_some(reader);
         if self.is_announced {
             let id = String::from_utf8_lossy(&around.id);
-            output.extend_from_slice(format!("+FULLRESYNC {id} {position}\r\n").as_bytes());
+            let link = self.link.map_or_else(String::new, |link| format!(" {}", link.0));
+            output.extend_from_slice(format!("+FULLRESYNC {id} {position}{link}\r\n").as_bytes());
         }
         spool.on_progress(around.wake());
         self.replica.set_stage(ReplicaStage::Sending);

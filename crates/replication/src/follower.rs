@@ -36,6 +36,12 @@ use crate::stage::FollowerAround;
 
 /// The delay before it reconnects.
 const RETRY_MS: u64 = 1000;
+/// The delay in a group, whose primary may have begun to lead a moment ago.
+const GROUP_RETRY_MS: u64 = 10;
+/// The attempts that are logged in a group, where they follow each other so fast.
+const LOGGED_TRIES: u32 = 3;
+/// The attempts in a group that follow each other so fast.
+const FAST_TRIES: u32 = 10;
 /// The delay if only a change of the settings can help. Each attempt may cost the primary a snapshot.
 const HOPELESS_RETRY_MS: u64 = 60_000;
 /// Rounds that are applied before other clients get their turn.
@@ -98,6 +104,10 @@ pub struct Follower<L> {
     attempt: u64,
     /// Whether the log already says that there are too few databases.
     has_told: bool,
+    /// The attempts since the role changed or the stream last continued.
+    tries: u32,
+    /// Whether it does not wait for the next round to connect again.
+    is_prompt: bool,
     applier: Applier,
 }
 
@@ -108,6 +118,8 @@ impl<L> Default for Follower<L> {
             stance: Stance::Resting { until_ms: 0 },
             attempt: 0,
             has_told: false,
+            tries: 0,
+            is_prompt: false,
             applier: Applier::default(),
         }
     }
@@ -125,9 +137,13 @@ impl<L> Follower<L> {
         self.version != following.version()
     }
 
-    /// The time at which the primary must be sent something.
+    /// The time at which the primary must be sent something, or is connected to again.
     pub fn says_ms(&self) -> Option<u64> {
-        if let Stance::Linked(linked) = &self.stance { linked.link.says_ms() } else { None }
+        match &self.stance {
+            Stance::Linked(linked) => linked.link.says_ms(),
+            Stance::Resting { until_ms } if self.is_prompt => Some(*until_ms),
+            Stance::Resting { .. } | Stance::Dialing { .. } => None,
+        }
     }
 
     /// The slice of this server's log that the primary waits to see on disk, if it waits for one.
@@ -153,10 +169,11 @@ impl<L> Follower<L> {
         if self.is_outdated(following) {
             self.version = following.version();
             if let Some(conn) = self.conn() {
+                around.parts().log.synced.group.note_unlinked();
                 around.close(conn);
             }
             self.stance = Stance::Resting { until_ms: 0 };
-            self.has_told = false;
+            (self.has_told, self.tries) = (false, 0);
             // Another primary may continue the same stream without selecting the database again.
             self.applier = Applier::new(following.stream_db());
         }
@@ -184,6 +201,12 @@ impl<L> Follower<L> {
     fn dial(&mut self, around: &mut dyn FollowerAround<L>) {
         let following = around.parts().following;
         let Some(address) = following.primary() else { return };
+        let group = &around.parts().log.synced.group;
+        self.is_prompt = group.is_on();
+        if address.host.is_empty() || group.is_on() && !group.may_follow(&around.parts()) {
+            self.stance = Stance::Resting { until_ms: around.now_ms() + GROUP_RETRY_MS };
+            return;
+        }
         let resume = match following.resume() {
             Resume::Later => return,
             Resume::Nowhere => None,
@@ -202,7 +225,10 @@ impl<L> Follower<L> {
         };
         self.attempt += 1;
         following.set_state(LinkState::Connecting);
-        tracing::info!("Connecting to MASTER {}:{}", address.host, address.port);
+        self.tries += 1;
+        if self.tries <= LOGGED_TRIES || !around.parts().log.synced.group.is_on() {
+            tracing::info!("Connecting to MASTER {}:{}", address.host, address.port);
+        }
         self.stance = Stance::Dialing { resume };
         around.dial(address, self.attempt);
     }
@@ -228,6 +254,7 @@ impl<L> Follower<L> {
             port,
             address,
             resume,
+            node: around.parts().log.synced.group.introduction().map(|node| node.to_string()),
             hands_over,
             forces,
             takes_snapshots,
@@ -258,8 +285,11 @@ impl<L> Follower<L> {
     /// The connection cannot be made, or nothing arrives on it any more.
     pub fn give_up(&mut self, why: &str, around: &mut dyn FollowerAround<L>) {
         let conn = self.conn();
-        if !self.is_hopeless() {
+        let is_logged = self.tries <= LOGGED_TRIES || !around.parts().log.synced.group.is_on();
+        if !self.is_hopeless() && is_logged {
             tracing::warn!("the link to the primary is down: {why}");
+        } else if !self.is_hopeless() {
+            tracing::debug!("the link to the primary is down: {why}");
         } else if !std::mem::replace(&mut self.has_told, true) {
             tracing::error!(
                 "cannot follow the primary: {why}: start this server with as many databases as the primary has (setting databases); it asks again once a minute"
@@ -285,9 +315,19 @@ impl<L> Follower<L> {
 
     fn rest(&mut self, around: &mut dyn FollowerAround<L>) {
         let now_ms = around.now_ms();
-        let retry_ms = if self.is_hopeless() { HOPELESS_RETRY_MS } else { RETRY_MS };
+        let group = &around.parts().log.synced.group;
+        let retry_ms = match (self.is_hopeless(), group.is_on()) {
+            (true, _) => HOPELESS_RETRY_MS,
+            (false, true) if self.tries <= FAST_TRIES => GROUP_RETRY_MS,
+            (false, true) => GROUP_RETRY_MS * 10,
+            (false, false) => RETRY_MS,
+        };
+        group.note_unlinked();
         self.stance = Stance::Resting { until_ms: now_ms + retry_ms };
         self.applier.break_off();
+        if around.parts().following.is_link_up() {
+            self.tries = 0;
+        }
         if around.parts().following.is_replica() {
             around.parts().following.note_down(now_ms);
         }
@@ -370,6 +410,10 @@ impl<L> Linked<L> {
             around.set_reading(self.conn, reads);
         }
         self.note_durable(around);
+        if self.link.number().is_some() {
+            let is_silent = !around.parts().log.synced.group.may_acknowledge();
+            self.link.set_silent(is_silent, around.now_ms());
+        }
         self.link.set_divergence(following.divergence.load(Ordering::Relaxed));
         if self.pending.is_none() && self.link.state() == LinkState::Connected && self.link.is_proven() {
             following.prove();
@@ -537,6 +581,8 @@ impl<L> Turn<'_, L> {
             }
         };
         handover::succeed(&around.parts());
+        let parts = around.parts();
+        parts.log.synced.group.note_linked(self.linked.link.number(), parts.primary.history().id);
         around.finish();
         around.leave();
         if drops_replicas {

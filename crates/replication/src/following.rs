@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use effectlog::{AtomicStreamPosition, Cut, NO_DB, StreamPosition};
 
-use config::{REPLICAOF, Settings};
+use config::{CLUSTER_ETCD, REPLICAOF, Settings};
 
 use crate::address::Address;
 use crate::failover::Failover;
@@ -76,7 +76,10 @@ impl Following {
     /// The state that the setting `replicaof` gives at the start.
     pub fn of(settings: &Settings) -> Following {
         let following = Following::default();
-        if let Some((host, port)) = settings.text(REPLICAOF).rsplit_once(' ') {
+        if !settings.text(CLUSTER_ETCD).is_empty() {
+            // A node of a group does nothing of its own before it knows its role.
+            following.follow(Address { host: String::new(), port: 0 }, None, 0);
+        } else if let Some((host, port)) = settings.text(REPLICAOF).rsplit_once(' ') {
             let port = port.parse().expect("it was looked at when it was read");
             following.follow(Address { host: host.to_owned(), port }, None, 0);
         }

@@ -36,6 +36,10 @@ pub enum RoleNews {
     Changed(RoleChange, u64),
     /// A replica has acknowledged something, and a failover waits for that: the thread of the link looks.
     Acknowledged,
+    /// The first thread has a role to take, or may acknowledge more.
+    Ordered,
+    /// The gate has opened: threads that hold output look again.
+    Opened,
     /// Clients that asked for notices are told something, or something is done for them.
     Notice(Notice),
 }
@@ -79,9 +83,11 @@ impl Parts {
     /// Determines whether enough replicas follow for commands that write, and for how many of them replies wait.
     pub fn judge_quorum(&self, now_ms: u64) {
         let synced = &self.log.synced;
-        self.log.wait_for_replicas(self.settings.number(REPL_SYNC_REPLICAS) as u64);
+        let wanted = self.settings.number(REPL_SYNC_REPLICAS) as u64;
+        self.log.wait_for_replicas(if synced.group.is_on() { 1 } else { wanted });
         synced.update(self.settings, self.primary, &self.log.backlog);
-        self.quorum.judge(self.settings, self.primary, (self.following, synced), now_ms);
+        let now = (now_ms, self.clock.boot_ms());
+        self.quorum.judge(self.settings, self.primary, (self.following, synced), now);
     }
 
     /// Notes that a replica has acknowledged something.

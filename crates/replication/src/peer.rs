@@ -2,8 +2,10 @@
 
 use effectlog::RedisVersion;
 use engine::keyword_is;
+use group::LinkId;
 
 use crate::feed::Feed;
+use crate::membership::Introduction;
 use crate::link::{ANSWERS_BEHIND, READS_ALL, RECEIVES};
 use crate::primary::CopyContent;
 
@@ -22,6 +24,8 @@ pub struct Peer {
     pub(crate) mark: Option<Box<[u8]>>,
     /// Whether it wants the snapshot without the stream.
     pub(crate) wants_no_stream: bool,
+    /// What it says of itself as a node of this server's group, and the link over which it follows.
+    pub(crate) node: Option<(Introduction, Option<LinkId>)>,
     /// Its feed, if it is a replica.
     pub feed: Option<Box<Feed>>,
     /// The version of this server's role when it became a replica.

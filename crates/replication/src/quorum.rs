@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use config::{
-    MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE, REPL_SYNC_ACK, REPL_SYNC_REPLICAS, SYNC_ACK_DURABLE,
+    CLUSTER_ETCD, MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE, REPL_SYNC_ACK, REPL_SYNC_REPLICAS, SYNC_ACK_DURABLE,
     Settings,
 };
 use engine::CommandError;
@@ -35,6 +35,8 @@ enum Lack {
     Disks,
     /// There are enough replicas, but whether they have everything is [in doubt](Synced). Another error reports that.
     Certainty,
+    /// This node of a group does not lead, has not the grants of all members, or too few are in sync.
+    Group,
 }
 
 /// See the head of this file.
@@ -63,7 +65,7 @@ fn synced_count(settings: &Settings, primary: &Primary, now_ms: u64) -> u64 {
 impl Quorum {
     /// The state of a server without replicas.
     pub fn new(settings: &Settings) -> Quorum {
-        let lacks = wanted(settings).is_some() || synced(settings) > 0;
+        let lacks = wanted(settings).is_some() || synced(settings) > 0 || !settings.text(CLUSTER_ETCD).is_empty();
         Quorum { lack: AtomicU8::new(if lacks { Lack::Replicas } else { Lack::Nothing } as u8) }
     }
 
@@ -83,10 +85,14 @@ impl Quorum {
         settings: &Settings,
         primary: &Primary,
         (following, synced_state): (&Following, &Synced),
-        now_ms: u64,
+        (now_ms, boot_ms): (u64, u64),
     ) {
         let lacks = |(count, lag)| (primary.close_count(now_ms, lag, false) as u64) < count;
-        let lack = if following.is_replica() {
+        let group = &synced_state.group;
+        let lack = if group.is_on() {
+            let serves = (group.is_open(boot_ms) || group.is_leaving()) && group.may_write();
+            if serves { Lack::Nothing } else { Lack::Group }
+        } else if following.is_replica() {
             Lack::Nothing
         } else if wanted(settings).is_some_and(lacks) || lacks((synced(settings), u64::MAX)) {
             Lack::Replicas

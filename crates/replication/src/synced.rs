@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use config::{REPL_SYNC_ACK, SYNC_ACK_DURABLE, Settings};
 use effectlog::{AtomicLsn, Backlog, Lsn, StreamPosition};
 
+use crate::membership::Membership;
 use crate::primary::Primary;
 
 /// See the head of this file.
@@ -44,6 +45,8 @@ pub struct Synced {
     ended_loss: AtomicU64,
     /// For each thread, the version of the role for which it drops replies that it held before.
     settled: Box<[AtomicU64]>,
+    /// This server's part in a group, which decides instead of the settings for whom replies wait.
+    pub group: Membership,
 }
 
 impl Synced {
@@ -130,7 +133,9 @@ impl Synced {
         // Release: earlier answers of this thread are on their way.
         self.settled[thread].store(role, Ordering::Release);
         let end = if self.wanted() > 0 { self.former_end.load(Ordering::Relaxed) } else { Lsn::NONE };
-        self.slice().next()..=end
+        // What all members have may still be held for their grants, and another primary may have changed it since.
+        let begin = if self.group.is_on() { Lsn::NONE } else { self.slice() };
+        begin.next()..=end
     }
 
     /// Whether all threads have settled, so that no more answers can depend on lost slices once this thread tells the
@@ -153,6 +158,11 @@ impl Synced {
 
     /// Updates the slice. Must be called when a replica has acknowledged something or the requirements have changed.
     pub fn update(&self, settings: &Settings, primary: &Primary, backlog: &Backlog) {
+        if self.group.is_on() {
+            let committed = self.group.committed(backlog.end());
+            self.slice.fetch_max(backlog.last_before(committed), Ordering::AcqRel);
+            return;
+        }
         let wanted = self.wanted();
         let is_durable = settings.number(REPL_SYNC_ACK) == SYNC_ACK_DURABLE;
         if wanted > 0
@@ -166,6 +176,12 @@ impl Synced {
                 self.end_doubt("enough replicas have them");
             }
         }
+    }
+
+    /// Lets replies leave that wait for slices up to `open`, if this server is alone in its group.
+    #[cold]
+    pub(crate) fn cover_alone(&self, open: impl FnOnce() -> Lsn) {
+        self.group.while_alone(|| _ = self.slice.fetch_max(open(), Ordering::AcqRel));
     }
 
     /// Whether replicas must be asked for their offsets because a client waits for `slice`, which is closed. They are
@@ -230,7 +246,7 @@ mod tests {
                 let pairs = [("repl-sync-replicas", wanted), ("repl-sync-ack", how)];
                 settings.change(&pairs, false).expect("it can be set");
                 let quorum = Quorum::new(&settings);
-                quorum.judge(&settings, &primary, (&Following::default(), &synced), 0);
+                quorum.judge(&settings, &primary, (&Following::default(), &synced), (0, 0));
                 quorum.error().map(|error| String::from_utf8_lossy(error.text()).into_owned())
             };
             (synced.slice().get(), lacks(&wanted.to_string()))

@@ -41,6 +41,9 @@ pub(crate) enum Error {
     /// An error of files or of the rest of the operating system.
     #[error(transparent)]
     Process(#[from] process::Error),
+    /// The server cannot be a node of a group.
+    #[error("{0}")]
+    Group(String),
     /// An error of files or of the rest of the system.
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },

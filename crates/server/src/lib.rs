@@ -9,6 +9,7 @@ mod commands;
 mod connections;
 mod crash;
 mod error;
+mod group;
 mod life;
 mod memcached;
 mod message;

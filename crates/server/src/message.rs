@@ -95,6 +95,8 @@ pub(crate) enum LinkNews {
     Role(RoleChange, u64),
     /// Output that is held for replicas is no longer discarded.
     EndLoss,
+    /// The agent of this node's group has ordered a role, or an acknowledgement may be sent.
+    Ordered,
     /// Commands that write must wait, or no longer, because this server hands over.
     HoldWrites(bool),
     /// Clients are told something about a handover, or something is done for them.

@@ -22,6 +22,7 @@ use process::daemon::Background;
 
 use crate::commands::functions::functions;
 use crate::error::Error;
+use crate::group::Joining;
 use crate::reports::Served;
 use crate::shared::{Machine, Shared};
 use crate::snapshot::{Loader, loading_progress};
@@ -36,11 +37,14 @@ use process::{PidFile, arguments, crash, log, processors, supervisor, system};
 /// to stop.
 pub fn run(args: &[String]) -> ExitCode {
     end_on_panic();
-    if let Some(status) = cli::remote::run(args) {
+    let without_serving = [agent::watch, cli::cluster::run, cli::remote::run];
+    if let Some(status) = without_serving.iter().find_map(|run| run(args)) {
         return status;
     }
     let outcome = match Invocation::parse(&TABLE, args) {
-        Ok(Invocation::Help) => print(&config::help(&[FOLDER_TASKS, cli::remote::HELP].concat())),
+        Ok(Invocation::Help) => {
+            print(&config::help(&[FOLDER_TASKS, cli::remote::HELP, cli::cluster::HELP].concat()))
+        }
         Ok(Invocation::Version) => print(&(version::line(arguments::is_called("redis-server")) + "\n")),
         Ok(Invocation::Test(arguments)) => {
             read(arguments).and_then(|(settings, found)| judge(&settings, &found))
@@ -141,6 +145,7 @@ fn serve(settings: Settings, mut found: StartConfig, hidden: io::Result<()>) -> 
     }
     system::give_up_privileges();
     let machine = Machine::real();
+    let joining = Joining::prepare(&settings, &machine.disk)?;
     let users = users_at_start(&table, &settings, &user_lines(&found), &machine.disk)?;
     clients::lower_maxclients(&settings);
     let choice = persistence::choose(&settings, &machine.disk)?;
@@ -175,8 +180,15 @@ fn serve(settings: Settings, mut found: StartConfig, hidden: io::Result<()>) -> 
     drop(ticker);
     // The loader holds the journal's folder, which may be given up later.
     drop(loader);
+    let mut joined = Ok(None);
     match loaded {
-        Ok(true) => announce(shared, &places, &kinds),
+        Ok(true) => {
+            announce(shared, &places, &kinds);
+            joined = joining.map(|joining| joining.begin(shared)).transpose();
+            if joined.is_err() {
+                shared.stop();
+            }
+        }
         Ok(false) => {}
         Err(_) => shared.stop(),
     }
@@ -185,8 +197,12 @@ fn serve(settings: Settings, mut found: StartConfig, hidden: io::Result<()>) -> 
             shared.stop();
         }
     }
+    if let Ok(Some(agent)) = joined {
+        agent.stop();
+    }
     shared.journal.stop();
     loaded?;
+    joined?;
     shared.snapshots.end_writer();
     drop(pid_file);
     tracing::info!("# Redis is now ready to exit, bye bye...");

@@ -289,7 +289,7 @@ impl Thread {
 /// Reads the clock and the settings. Later commands run at this time and with these settings.
 fn tick(tx: &mut Tx<'_>, net: &mut Network, shared: &'static Shared) {
     shared.data_config.refresh(&mut tx.config);
-    tx.holds_replies = shared.journal.holds_replies();
+    shared.journal.set_holds(tx);
     read_clock(tx, net);
     shared.journal.progress.look(net.now_ms);
 }

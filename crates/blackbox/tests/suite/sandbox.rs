@@ -62,8 +62,8 @@ fn systemd_takes_the_unit_and_finds_it_tight() {
     let scratch = Scratch::new("unit");
     let unit = fs::read_to_string(UNIT).expect("the unit is there");
     // A package's program is not installed at its path here.
-    let path = scratch
-        .file("darter.service", &unit.replace("ExecStart=/usr/bin/darter", &format!("ExecStart={program}")));
+    let path =
+        scratch.file("darter.service", &unit.replace("/usr/bin/darter /etc", &format!("{program} /etc")));
     for args in [
         vec!["verify", "--man=no", &path],
         vec!["security", "--no-pager", "--offline=true", &format!("--threshold={EXPOSURE_MAX}"), &path],

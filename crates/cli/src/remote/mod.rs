@@ -13,9 +13,9 @@
 //! | `error` | the errors, with the exit status |
 
 mod command_line;
-mod connection;
-mod error;
-mod figures;
+pub(crate) mod connection;
+pub(crate) mod error;
+pub(crate) mod figures;
 mod health;
 mod queue;
 mod screen;

@@ -11,7 +11,8 @@ pub fn help(tasks: &str) -> String {
          \x20      darter --copy-journal DIR --to NEW [--journal-until MS]\n\
          \x20      darter --export-aof DIR --to NEW [--journal-until MS]\n\
          \x20      darter --queues [-h HOST] [-p PORT] [--user NAME] [--pass TEXT] [-n DB] [-i SECONDS]\n\
-         \x20      darter --check-health [-h HOST] [-p PORT]\n\n\
+         \x20      darter --check-health [-h HOST] [-p PORT]\n\
+         \x20      darter [/path/to/redis.conf] [--setting value]... --cluster VERB [NODE]... [--setting value]...\n\n\
          Every directive of redis.conf is a flag; - and _ are alike. It may also be an environment variable, as in\n\
          DARTER_SET_MAXMEMORY_POLICY=noeviction. Flags win over the environment, and that over the file.\n\
          {}\n  -h, --help     This text\n  -v, --version  The version\n  --test-config  List what of the configuration is \

@@ -78,6 +78,30 @@ pub(crate) const FILE_NAME: SettingKind = SettingKind::Special(&Special {
     may_be_bare: false,
     lines_add_up: false,
 });
+/// Where the document of groups is: URLs of etcd, or a folder; empty: nowhere.
+pub(crate) const TOPOLOGY_STORE: SettingKind = SettingKind::Special(&Special {
+    placeholder: "URL[,URL...]",
+    read: Read::Word(topology_store),
+    may_be_bare: true,
+    lines_add_up: false,
+});
+/// The name of a cluster or a group.
+pub(crate) const TOPOLOGY_NAME: SettingKind = SettingKind::Special(&Special {
+    placeholder: "name",
+    read: Read::Word(cluster_name),
+    may_be_bare: false,
+    lines_add_up: false,
+});
+/// The name of a node; empty: one is drawn.
+pub(crate) const TOPOLOGY_NODE: SettingKind = SettingKind::Special(&Special {
+    placeholder: "name",
+    read: Read::Word(cluster_node_id),
+    may_be_bare: true,
+    lines_add_up: false,
+});
+
+/// The longest name of a cluster, a group or a node.
+const CLUSTER_NAME_BYTES_MAX: usize = 64;
 
 /// Letters of `notify-keyspace-events` in the order in which Redis shows them.
 const CLASSES: &[(char, u32)] = &[
@@ -302,6 +326,37 @@ fn file_name(word: &str) -> Result<SettingValue, String> {
     Ok(SettingValue::text(word.to_owned()))
 }
 
+fn topology_store(word: &str) -> Result<SettingValue, String> {
+    let wrong =
+        "argument must be URLs of etcd such as http://etcd-1:2379,http://etcd-2:2379, or folder:/path";
+    let is_right = match word.strip_prefix("folder:") {
+        Some(path) => path.starts_with('/'),
+        None => word.split(',').all(|url| {
+            let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+            host.is_some_and(|host| !host.is_empty() && !host.contains(char::is_whitespace))
+        }),
+    };
+    let is_right = is_right || word.is_empty();
+    is_right.then(|| SettingValue::text(word.to_owned())).ok_or_else(|| wrong.to_owned())
+}
+
+/// The names that `topology` accepts: they are parts of keys and of files' names.
+fn cluster_name(word: &str) -> Result<SettingValue, String> {
+    let is_name = word.len() <= CLUSTER_NAME_BYTES_MAX
+        && word.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    is_name.then(|| SettingValue::text(word.to_owned())).ok_or_else(|| {
+        format!(
+            "argument must have 1 to {CLUSTER_NAME_BYTES_MAX} letters, digits, '-', '_' and '.' (ASCII), and begin with a \
+             letter or digit"
+        )
+    })
+}
+
+fn cluster_node_id(word: &str) -> Result<SettingValue, String> {
+    if word.is_empty() { Ok(SettingValue::text(String::new())) } else { cluster_name(word) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,5 +402,25 @@ mod tests {
         assert_eq!(SAVE_POINTS.parse(&["60", "5"], "3600 1").unwrap().text, "3600 1 60 5");
         check(PERCENTILES, "50 99.9 100", Ok("50 99.9 100"));
         check(PERCENTILES, "50 abc", Err("Invalid latency-tracking-info-percentiles parameters"));
+    }
+    #[test]
+    fn stores_and_names_of_clusters_are_checked() {
+        for word in ["", "http://a", "https://a:1,http://[::1]:2379", "folder:/var/lib/x y"] {
+            check(TOPOLOGY_STORE, word, Ok(word));
+        }
+        let wrong =
+            "argument must be URLs of etcd such as http://etcd-1:2379,http://etcd-2:2379, or folder:/path";
+        for word in
+            ["a:2379", "http://", "http://a,", "http://a, http://b", "folder:", "folder:x", "etcd://a"]
+        {
+            check(TOPOLOGY_STORE, word, Err(wrong));
+        }
+        let wrong = "argument must have 1 to 64 letters, digits, '-', '_' and '.' (ASCII), and begin with a letter or digit";
+        check(TOPOLOGY_NAME, "node-1.example", Ok("node-1.example"));
+        for word in ["", "a/b", "-a", "a b", "\u{e4}", &"a".repeat(65)] {
+            check(TOPOLOGY_NAME, word, Err(wrong));
+        }
+        check(TOPOLOGY_NODE, "", Ok(""));
+        check(TOPOLOGY_NODE, "a/b", Err(wrong));
     }
 }

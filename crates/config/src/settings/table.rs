@@ -4,7 +4,8 @@
 //! this table. To add a setting, add a block and read it where it matters.
 //!
 //! Settings of the process and its files are in `table/process.rs`, those of replication in `table/replication.rs`, of
-//! HTTP in `table/http.rs`, of the logs of commands in `table/command_log.rs`, of TLS in `table/tls.rs`, of queues in `table/queues.rs`, and of permissions and limits in
+//! groups in `table/cluster.rs`, of HTTP in `table/http.rs`, of the logs of commands in `table/command_log.rs`, of TLS in
+//! `table/tls.rs`, of queues in `table/queues.rs`, and of permissions and limits in
 //! `table/security.rs`. Directives of `redis.conf` that have no effect here are in `ignored.rs`.
 
 use crate::{Changeable, Id, Setting, SettingKind, Table};
@@ -49,10 +50,12 @@ mod group {
     pub(crate) const PROCESS: &str = "Process and files";
     /// Replicas.
     pub(crate) const REPLICATION: &str = "Replication";
+    /// Groups.
+    pub(crate) const CLUSTER: &str = "Groups that fail over by themselves";
 
     /// All headings, in this order.
-    pub(crate) const SHOWN: [&str; 9] =
-        [NETWORK, THREADS, MEMORY, DATA, SECURITY, TLS, WATCHING, PROCESS, REPLICATION];
+    pub(crate) const SHOWN: [&str; 10] =
+        [NETWORK, THREADS, MEMORY, DATA, SECURITY, TLS, WATCHING, PROCESS, REPLICATION, CLUSTER];
 }
 
 /// The greatest number of a 32-bit setting.
@@ -76,6 +79,7 @@ macro_rules! settings {
     };
 }
 
+mod cluster;
 mod command_log;
 mod http;
 mod process;
@@ -84,6 +88,7 @@ mod replication;
 mod security;
 mod tls;
 
+pub use cluster::*;
 pub use command_log::*;
 pub use http::*;
 pub use process::*;
@@ -99,12 +104,14 @@ const COUNT: usize = SERVING.len()
     + QUEUES.len()
     + TLS.len()
     + SECURITY.len()
+    + CLUSTER.len()
     + COMMAND_LOG.len();
 
 /// The settings that have an effect, each at the index of its number.
 pub(crate) const EFFECTIVE: &[Setting] = &{
     let mut all = [SERVING[0]; COUNT];
-    let (mut number, lists) = (0, [SERVING, PROCESS, REPLICATION, HTTP, QUEUES, TLS, SECURITY, COMMAND_LOG]);
+    let (mut number, lists) =
+        (0, [SERVING, PROCESS, REPLICATION, HTTP, QUEUES, TLS, SECURITY, CLUSTER, COMMAND_LOG]);
     let (mut list, mut place) = (0, 0);
     while number < COUNT {
         if place == lists[list].len() {

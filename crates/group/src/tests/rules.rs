@@ -121,6 +121,12 @@ fn a_member_that_says_nothing_is_left_out_and_is_waited_for_until_that_is_known(
     // Nothing else is begun: the old revision is written again, so that the change can no longer be made unseen.
     let settling = member.next_change(&data(8), &[], 1_400).expect("the outcome is unknown");
     assert_eq!((settling.change.clone(), settling.on.revision), (GroupChange::Settle, Revision(1)));
+    // That this was not made says nothing of the change before.
+    let not_done = Swap::NotDone(Error::Failed("full".to_owned()));
+    member.settled(not_done, |_| unreachable!(), &data(8), 1_450).expect("it is the same document");
+    assert_eq!(member.committed(&data(8)), StreamPosition::new(5));
+    let again = member.next_change(&data(8), &[], 1_460).expect("the outcome is still unknown");
+    assert_eq!(again.change, GroupChange::Settle);
     // It had been made: the next revision says so.
     member.learn(&proposal.made(Revision(2)), &data(8), 1_500).expect("a document");
     assert_eq!(member.committed(&data(8)), StreamPosition::new(8));

@@ -3,7 +3,7 @@
 
 use engine::Flag::*;
 use engine::{
-    CommandError, CommandResult, Group, Shape, block, integer, keyword_is, oneof, parse_i64, string, token,
+    CommandError, CommandResult, Group, Route, Shape, block, integer, keyword_is, oneof, parse_i64, string, token,
 };
 
 use crate::cluster::node::node;
@@ -118,8 +118,13 @@ pub(crate) const FAILOVER: Entry = Entry {
     name: "failover",
     summary: "Forces a replica to perform a manual failover of its master.",
     arity: -2,
-    args: &[oneof("options", &[token("force", "FORCE"), token("takeover", "TAKEOVER")]).optional()],
-    note: "",
+    args: &[
+        oneof("options", &[token("force", "FORCE"), token("takeover", "TAKEOVER")]).optional(),
+        string("node").token("TO").optional(),
+        integer("milliseconds").token("TIMEOUT").optional(),
+    ],
+    note: "In a group on etcd it is sent to the primary, which hands over to `node`, or to the member that has most",
+    route: Route::Global,
     run: Run::Function(failover),
     ..OPERATION
 };

@@ -84,6 +84,18 @@ pub struct FileInfo {
     pub modified: Option<SystemTime>,
 }
 
+/// Tells a file from its copies: a copy, one that was restored from a backup included, has another identity. (A copy of
+/// the whole file system has not.)
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileIdentity {
+    /// The number of the file in its file system.
+    pub inode: u64,
+    /// When the file was created, in nanoseconds since 1970, if the file system reports that.
+    pub born_ns: Option<u64>,
+    /// The number of its directory.
+    pub directory_inode: u64,
+}
+
 /// An open file.
 #[derive(Debug)]
 pub struct DiskFile {
@@ -187,6 +199,14 @@ impl Disk {
         }
     }
 
+    /// The identity of a file.
+    pub fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
+        match &self.0 {
+            Source::Real => real::identity(path),
+            Source::Simulated(disk) => disk.identity(path),
+        }
+    }
+
     /// Whether the name exists, even if only as a dangling link.
     pub fn has(&self, path: &Path) -> bool {
         match &self.0 {
@@ -228,9 +248,18 @@ impl Disk {
     /// It keeps its permissions. After an error it is the old file, or the new one, whose name may not be
     /// durable.
     pub fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.replace_marked(path, |_| bytes.to_vec())
+    }
+
+    /// Like [`replace`](Self::replace), with a content that may contain the identity of the new file.
+    pub fn replace_marked(
+        &self,
+        path: &Path,
+        content: impl FnOnce(FileIdentity) -> Vec<u8>,
+    ) -> io::Result<()> {
         let (temporary, file) = self.create_beside(path)?;
         let write = || {
-            file.write_all_at(0, bytes)?;
+            file.write_all_at(0, &content(self.identity(&temporary)?))?;
             self.keep_permissions(&temporary, path)?;
             file.sync()?;
             self.put_in_place(&temporary, path)

@@ -6,11 +6,12 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use super::{FileInfo, Open, directory_of, temporary_path};
+use super::{FileIdentity, FileInfo, Open, directory_of, temporary_path};
 use crate::{Entropy, sys};
 
 /// At least this much is requested from the disk when data is not in memory: the request takes about 0.1 ms,
@@ -202,6 +203,16 @@ pub(super) fn list(path: &Path) -> io::Result<Vec<OsString>> {
 pub(super) fn info(path: &Path) -> io::Result<FileInfo> {
     let metadata = fs::metadata(path)?;
     Ok(FileInfo { bytes: metadata.len(), is_file: metadata.is_file(), modified: metadata.modified().ok() })
+}
+
+pub(super) fn identity(path: &Path) -> io::Result<FileIdentity> {
+    let metadata = fs::metadata(path)?;
+    let born = metadata.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+    Ok(FileIdentity {
+        inode: metadata.ino(),
+        born_ns: born.map(|born| born.as_nanos() as u64),
+        directory_inode: fs::metadata(directory_of(path))?.ino(),
+    })
 }
 
 pub(super) fn begin_write_out(file: &File, from: u64, to: u64) {

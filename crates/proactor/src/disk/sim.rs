@@ -24,7 +24,7 @@ use std::time::{Duration, SystemTime};
 
 use super::names::Names;
 use super::sectors::{Sectors, index};
-use super::{DIRECT_BYTES, Disk, FileInfo, Open, directory_of};
+use super::{DIRECT_BYTES, Disk, FileIdentity, FileInfo, Open, directory_of};
 use crate::Entropy;
 
 /// A fault that may occur.
@@ -378,6 +378,10 @@ impl SimDisk {
         let state = self.state();
         let modified = SystemTime::UNIX_EPOCH + Duration::from_nanos(state.now_ns.load(Ordering::Relaxed));
         Ok(FileInfo { bytes: state.files[number].len() as u64, is_file: true, modified: Some(modified) })
+    }
+
+    pub(super) fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
+        Ok(FileIdentity { inode: self.number(path)? as u64, born_ns: None, directory_inode: 0 })
     }
 }
 

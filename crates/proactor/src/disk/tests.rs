@@ -577,3 +577,24 @@ fn what_a_failed_sync_lost_is_seen_when_the_cache_is_forgotten() {
     for_all(&found, "what is read is what there is", |(read, held)| read == held);
     for_some(&found, "something lost", |(read, _)| read.contains(&1));
 }
+
+#[test]
+fn a_file_keeps_its_identity_and_a_copy_has_another() {
+    let scratch = Scratch::new("identity");
+    let sim = SimDisk::new(1).disk();
+    for disk in [Disk::real(), sim.clone()] {
+        let (one, other) = (PathBuf::from(scratch.path("one")), PathBuf::from(scratch.path("other")));
+        let mut written = None;
+        let content = |identity| {
+            written = Some(identity);
+            b"x".to_vec()
+        };
+        disk.replace_marked(&one, content).unwrap();
+        let identity = disk.identity(&one).unwrap();
+        assert_eq!(Some(identity), written, "that of the file that got the name");
+        disk.replace(&other, &disk.read(&one).unwrap()).unwrap();
+        assert_ne!(disk.identity(&other).unwrap(), identity);
+        disk.rename(&one, &other).unwrap();
+        assert_eq!(disk.identity(&other).unwrap(), identity);
+    }
+}

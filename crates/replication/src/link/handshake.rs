@@ -41,6 +41,7 @@ pub(super) enum HandshakeStep {
     Address,
     Capabilities,
     Mark,
+    Node,
     Psync,
 }
 
@@ -52,7 +53,7 @@ impl HandshakeStep {
             HandshakeStep::Address => Some("ip-address"),
             HandshakeStep::Capabilities => Some("capa"),
             HandshakeStep::Mark => Some("mark"),
-            HandshakeStep::Ping | HandshakeStep::Auth | HandshakeStep::Psync => None,
+            HandshakeStep::Ping | HandshakeStep::Auth | HandshakeStep::Node | HandshakeStep::Psync => None,
         }
     }
 }
@@ -75,6 +76,7 @@ impl Link {
         match step {
             HandshakeStep::Ping => self.ping_answered(line)?,
             HandshakeStep::Auth if is_error => return Err(LinkError::Auth(shown(line))),
+            HandshakeStep::Node if is_error => return Err(LinkError::TryLater(shown(line))),
             HandshakeStep::Mark => {
                 // A primary that knows no marks is asked for no more.
                 self.is_proven |= is_error;
@@ -83,7 +85,8 @@ impl Link {
             HandshakeStep::Auth
             | HandshakeStep::Port
             | HandshakeStep::Address
-            | HandshakeStep::Capabilities => self.expect_answer_after(step),
+            | HandshakeStep::Capabilities
+            | HandshakeStep::Node => self.expect_answer_after(step),
             HandshakeStep::Psync => return self.psync_answered(line, now_ms),
         }
         let option = step.option().filter(|_| is_error);
@@ -114,6 +117,10 @@ impl Link {
         if let Some(mark) = self.options.mark {
             self.send(&[&b"REPLCONF"[..], b"mark", &mark]);
         }
+        if let Some(node) = self.options.node.clone() {
+            self.is_silent = true;
+            self.send(&["REPLCONF", "group", &node]);
+        }
         self.expect_answer_after(HandshakeStep::Ping);
         Ok(())
     }
@@ -126,7 +133,13 @@ impl Link {
             HandshakeStep::Port if self.options.address.is_some() => HandshakeStep::Address,
             HandshakeStep::Port | HandshakeStep::Address => HandshakeStep::Capabilities,
             HandshakeStep::Capabilities if self.options.mark.is_some() => HandshakeStep::Mark,
-            HandshakeStep::Capabilities | HandshakeStep::Mark | HandshakeStep::Psync => {
+            HandshakeStep::Capabilities | HandshakeStep::Mark if self.options.node.is_some() => {
+                HandshakeStep::Node
+            }
+            HandshakeStep::Capabilities
+            | HandshakeStep::Mark
+            | HandshakeStep::Node
+            | HandshakeStep::Psync => {
                 self.ask_for_stream();
                 HandshakeStep::Psync
             }
@@ -146,7 +159,12 @@ impl Link {
     }
 
     fn psync_answered<'e>(&mut self, line: &[u8], now_ms: u64) -> Result<Option<Event<'e>>, LinkError> {
-        let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+        let mut words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+        if self.options.node.is_some() && matches!(words[0], b"+CONTINUE" | b"+FULLRESYNC") {
+            let number = words.pop().and_then(resp::parse_integer);
+            let number = number.and_then(|number| u64::try_from(number).ok());
+            self.number = Some(number.ok_or_else(|| LinkError::Psync(shown(line)))?);
+        }
         match words[..] {
             // A newline says that the primary is at work.
             [b""] => Ok(None),

@@ -114,6 +114,8 @@ pub struct LinkOptions {
     /// A mark that the primary puts into the stream where it continues. When the mark arrives, everything before it has
     /// arrived.
     pub mark: Option<[u8; MARK_BYTES]>,
+    /// What this node of a group says of itself.
+    pub node: Option<String>,
     /// Asks the other side to become the primary (`FAILOVER`).
     pub hands_over: bool,
     /// Whether the other side must take over even if commands of the stream failed there.
@@ -239,6 +241,10 @@ pub struct Link {
     stage_after: Option<LinkStage>,
     /// The history of the stream, if the primary named it.
     id: Option<ReplicationId>,
+    /// The number that the primary of a group gave this link.
+    number: Option<u64>,
+    /// Whether it acknowledges nothing, because its node has not noted the primary's term or takes over from it.
+    is_silent: bool,
     /// The applied bytes of the stream before the input.
     offset: StreamPosition,
     /// The offset up to which everything is on disk. `None`: not known, and not expected soon.
@@ -277,6 +283,8 @@ impl Link {
             output: Vec::new(),
             stage_after: None,
             id: None,
+            number: None,
+            is_silent: false,
             offset: StreamPosition::START,
             durable_offset: None,
             heard_ms: now_ms,
@@ -388,6 +396,19 @@ impl Link {
         self.durable_offset = offset.map(|offset| offset.max(self.durable_offset.unwrap_or_default()));
     }
 
+    /// The number that the primary of a group gave this link.
+    pub fn number(&self) -> Option<u64> {
+        self.number
+    }
+
+    /// Lets it acknowledge nothing from now on, or again.
+    pub fn set_silent(&mut self, is_silent: bool, now_ms: u64) {
+        let was_silent = std::mem::replace(&mut self.is_silent, is_silent);
+        if was_silent && !is_silent && self.stage == LinkStage::Stream {
+            self.acknowledge(now_ms);
+        }
+    }
+
     /// Sets the number of commands of the stream that failed here. Each acknowledgement reports it.
     pub fn set_divergence(&mut self, count: u64) {
         self.divergence = count;
@@ -426,6 +447,9 @@ impl Link {
 
     /// The time of the next message to the primary, if one is planned.
     pub fn says_ms(&self) -> Option<u64> {
+        if self.is_silent && self.stage == LinkStage::Stream {
+            return None;
+        }
         let interval_ms = match self.stage {
             LinkStage::Stream if self.awaits_durable() && self.durable() > self.said_durable => 0,
             LinkStage::Stream if (self.offset, self.durable()) != (self.said_offset, self.said_durable) => {
@@ -569,6 +593,9 @@ impl Link {
 
     /// Tells the primary how far the stream was applied.
     fn acknowledge(&mut self, now_ms: u64) {
+        if self.is_silent {
+            return;
+        }
         let durable = self.durable();
         assert!(self.offset >= self.said_offset, "offset {} was acknowledged", self.said_offset);
         (self.said_ms, self.said_offset, self.said_durable) = (now_ms, self.offset, durable);

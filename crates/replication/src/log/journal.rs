@@ -189,6 +189,11 @@ impl ServerLog {
         self.holds_for_disk() || self.synced.holds_replies()
     }
 
+    /// Lets a transaction gather for which slices its replies wait.
+    pub fn set_holds(&self, tx: &mut engine::Tx<'_>) {
+        (tx.holds_replies, tx.held_from) = (self.holds_replies(), self.synced.group.held_from());
+    }
+
     /// Makes replies wait for `wanted` replicas.
     pub fn wait_for_replicas(&self, wanted: u64) {
         if wanted != self.synced.wanted() {
@@ -198,7 +203,7 @@ impl ServerLog {
 
     #[inline]
     pub(crate) fn holds_for_disk(&self) -> bool {
-        self.is_on() && self.progress.policy() == Policy::Always
+        self.is_on() && (self.progress.policy() == Policy::Always || self.synced.group.needs_disk())
     }
 
     /// Whether the journal is on.
@@ -242,7 +247,8 @@ impl ServerLog {
         // Not through the log thread, which may itself be what writers wait for.
         let limits = [JOURNAL_PENDING_MAX, JOURNAL_PENDING_MS].map(|limit| settings.number(limit) as u64);
         self.progress.pressure.set_limits(limits[0], limits[1]);
-        self.order(Order::Policy(policy(settings)));
+        let policy = if self.synced.group.needs_disk() { Policy::Always } else { policy(settings) };
+        self.order(Order::Policy(policy));
     }
 
     fn order(&self, order: Order) {

@@ -22,7 +22,9 @@ impl ServerLog {
     pub fn hold(&self, tx: &mut Tx, mark: Mark, out: &mut Output) {
         if tx.seen != Lsn::NONE {
             let slice = std::mem::take(&mut tx.seen);
-            if slice > self.released(self.synced.wanted()) && !mutant::is_on(Mutant::ReplyAtOnce) {
+            let is_released =
+                slice <= self.released(self.synced.wanted()) && !self.synced.group.is_on();
+            if !is_released && !mutant::is_on(Mutant::ReplyAtOnce) {
                 out.hold_from(mark, slice.get());
             }
         }
@@ -33,13 +35,22 @@ impl ServerLog {
     /// not sleep.
     #[inline]
     pub fn release(&self, thread: u16, driver: &mut Driver, awaited: Option<Lsn>) -> bool {
-        (!driver.is_holding() && awaited.is_none()) || self.release_durable(thread, driver, awaited)
+        let is_plain = !driver.is_holding() && awaited.is_none() && !self.synced.group.is_on();
+        is_plain || self.release_durable(thread, driver, awaited)
     }
 
     #[inline(never)]
     fn release_durable(&self, thread: u16, driver: &mut Driver, awaited: Option<Lsn>) -> bool {
-        if driver.is_holding() {
-            driver.release(self.released(self.synced.wanted_by(usize::from(thread))).get());
+        let (group, wanted) = (&self.synced.group, self.synced.wanted_by(usize::from(thread)));
+        if driver.is_holding() && group.is_alone() {
+            self.synced.cover_alone(|| self.log.slice());
+        }
+        if group.is_on() && wanted > 0 && !group.is_open(driver.clock().boot_ms()) {
+            // Group rule 3: without the grants of all members nothing leaves that was read before. Whether this server still
+            // leads does not matter: the thread has not heard yet that it does not.
+            driver.release(Lsn::NONE.get());
+        } else if driver.is_holding() || group.is_on() {
+            driver.release(self.released(wanted).get());
         }
         // All threads are told anyway when a journal gets its first base.
         let awaited = awaited.filter(|_| !self.awaits_first_base());
@@ -72,6 +83,19 @@ impl ServerLog {
     /// comes with the slice after it, which is written for this purpose.
     pub fn ask_for(&self, slice: Lsn) {
         self.progress.ask_for(slice.max(self.log.slice()));
+    }
+
+    /// The last slice that has changes from before this call and may not survive a crash; `None` if all do. It is written
+    /// and synced now.
+    pub fn ask_for_all(&self) -> Option<Lsn> {
+        let is_pending = self.log.has_pending();
+        let open = self.log.slice();
+        let newest = if is_pending { open } else { open.before() };
+        if newest <= self.kept() {
+            return None;
+        }
+        self.progress.ask_for(newest);
+        Some(newest)
     }
 
     /// The last slice that survives a crash together with all slices before it. A journal without a base

@@ -221,6 +221,12 @@ pub(crate) fn refusal_of_replica(
     args: &[&[u8]],
 ) -> Option<CommandError> {
     let standing = shared.standing();
+    let group = &shared.journal.synced.group;
+    if group.is_on() {
+        let asked = shared.judge().demands(session, lua, command, args);
+        let now_ms = shared.machine.clock.boot_ms();
+        return group.refusal(asked.writes, asked.shows_data, session.reads_here, now_ms);
+    }
     if standing == Standing::default() {
         return None;
     }

@@ -69,7 +69,7 @@ impl Thread {
         debug_assert!(entered, "a thread may enter the shard that it keeps");
         // The task may have been sent after CONFIG SET was answered, while this turn began before.
         self.host.shared.data_config.refresh(&mut self.tx.config);
-        self.tx.holds_replies = self.host.shared.journal.holds_replies();
+        self.host.shared.journal.set_holds(&mut self.tx);
         let origin = node.task.client.thread;
         let (mark, outer) = (node.task.reply.mark(), std::mem::take(&mut self.tx.seen));
         let outer_written = std::mem::take(&mut self.tx.written);

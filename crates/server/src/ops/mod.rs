@@ -49,7 +49,7 @@ pub(crate) fn obey(
 ) -> Result<(), (Id, String)> {
     consequences::obey(shared, changed)?;
     shared.data_config.refresh(&mut store.tx.config);
-    store.tx.holds_replies = shared.journal.holds_replies();
+    shared.journal.set_holds(store.tx);
     Ok(())
 }
 

@@ -94,6 +94,8 @@ impl Announce for Shared {
             RoleNews::Notice(notice) => {
                 self.broadcast(|| Message::Link(Box::new(LinkNews::Notice(notice))));
             }
+            RoleNews::Ordered => self.threads[0].send(Message::Link(Box::new(LinkNews::Ordered))),
+            RoleNews::Opened => self.broadcast(|| Message::Wake),
             RoleNews::Acknowledged => self.threads[0].send(Message::Wake),
         }
     }

@@ -3,7 +3,7 @@
 //!
 //! `replication::Notices` says who is told what, and `docs/high-availability.md` when.
 
-use config::CLUSTER_MODE;
+use config::{CLUSTER_ETCD, CLUSTER_MODE};
 use engine::Flag::*;
 use engine::{CommandError, CommandResult, Group, Shape, keyword_is, oneof, string, token};
 use replication::EndpointKind;
@@ -108,11 +108,12 @@ fn readwrite(ctx: &mut Ctx) -> CommandResult {
     set_reads_here(ctx, false)
 }
 
-/// In a cluster the single node serves everything. Without one this is only for clients that are redirected.
+/// In a cluster the single node serves everything. Without one this is only for clients that are redirected, and for those
+/// of a group's replicas.
 fn set_reads_here(ctx: &mut Ctx, reads_here: bool) -> CommandResult {
     let host = &mut *ctx.host;
     if !host.server.settings.is_on(CLUSTER_MODE) {
-        if !host.session.follows_redirects {
+        if !host.session.follows_redirects && host.server.settings.text(CLUSTER_ETCD).is_empty() {
             return Err(CommandError::fixed("ERR This instance has cluster support disabled"));
         }
         host.session.reads_here = reads_here;

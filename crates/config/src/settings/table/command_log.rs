@@ -2,11 +2,11 @@
 
 use crate::{Id, SettingKind};
 
-use super::{HTTP, LONG, PROCESS, QUEUES, REPLICATION, SECURITY, SERVING, Setting, TLS, group};
+use super::{CLUSTER, HTTP, LONG, PROCESS, QUEUES, REPLICATION, SECURITY, SERVING, Setting, TLS, group};
 use crate::consequence::Consequence;
 
 settings! {
-    COMMAND_LOG from SERVING.len() + PROCESS.len() + REPLICATION.len() + HTTP.len() + QUEUES.len() + TLS.len() + SECURITY.len();
+    COMMAND_LOG from SERVING.len() + PROCESS.len() + REPLICATION.len() + HTTP.len() + QUEUES.len() + TLS.len() + SECURITY.len() + CLUSTER.len();
 
     SLOWLOG_LOG_SLOWER_THAN = Setting {
         name: "slowlog-log-slower-than",

@@ -387,6 +387,23 @@ pub(super) fn latencystats(report: &mut Report) {
 
 pub(super) fn cluster(report: &mut Report) {
     report.number("cluster_enabled", u8::from(report.server.is_cluster));
+    let Some(group) = report.facts.replication().group else { return };
+    report.text("group_name", &group.name);
+    report.text("group_node", &group.node.0);
+    report.text("group_life", &group.node.1);
+    report.text("group_role", group.role);
+    report.number("group_term", group.term.0);
+    report.number("group_revision", group.term.1);
+    report.text("group_leader", &group.leader);
+    report.text("group_in_sync", &group.in_sync.join(","));
+    report.text("group_members", &group.members.join(","));
+    report.number("group_outcome_unknown", u64::from(group.is_outcome_unknown));
+    if let Some(serves_for_ms) = group.serves_for_ms {
+        report.number("group_serves_for_ms", serves_for_ms);
+    }
+    for (node, left_ms, offset) in &group.grants {
+        report.text(&format!("group_grant_{node}"), &format!("left_ms={left_ms},offset={offset}"));
+    }
 }
 
 pub(super) fn keyspace(report: &mut Report) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use engine::{Command, CommandError, CommandResult, Flag, Keys};
 
-use crate::check::Denied;
+use crate::check::{CallerDb, Denied};
 use crate::password::PasswordHash;
 use crate::seat::Seat;
 use crate::user::User;
@@ -159,8 +159,8 @@ impl Access {
         !self.is_authenticated && !self.account.user.is_open()
     }
 
-    /// Checks whether the client may run `command` with `args`.
-    pub fn check(&self, command: &Command, args: &[&[u8]]) -> Result<(), Lack> {
+    /// Checks whether the client may run `command` with `args` in `caller_db`.
+    pub fn check(&self, caller_db: CallerDb, command: &Command, args: &[&[u8]]) -> Result<(), Lack> {
         if !self.is_limited {
             return Ok(());
         }
@@ -168,16 +168,16 @@ impl Access {
             let is_free = command.has(Flag::NoAuth);
             return if is_free { Ok(()) } else { Err(Lack::Authentication) };
         }
-        self.account.user.check(command, args).map_err(Lack::Permission)
+        self.account.user.check(caller_db, command, args).map_err(Lack::Permission)
     }
 
     /// Whether the client may run `command`, and read and change these keys with it, which are not among the arguments.
-    pub fn may_change(&self, command: &Command, args: &[&[u8]], keys: Keys<'_>) -> bool {
-        !self.is_limited || self.account.user.may_change(command, args, keys)
+    pub fn may_change(&self, caller_db: CallerDb, command: &Command, args: &[&[u8]], keys: Keys<'_>) -> bool {
+        !self.is_limited || self.account.user.may_change(caller_db, command, args, keys)
     }
 
     /// Whether the client may run `command` and read every key.
-    pub fn may_read_all(&self, command: &Command, args: &[&[u8]]) -> bool {
-        !self.is_limited || self.account.user.may_read_all(command, args)
+    pub fn may_read_all(&self, caller_db: CallerDb, command: &Command, args: &[&[u8]]) -> bool {
+        !self.is_limited || self.account.user.may_read_all(caller_db, command, args)
     }
 }

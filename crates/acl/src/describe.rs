@@ -40,6 +40,7 @@ impl Selector {
         words.extend(Some(self.describe_keys()).filter(|keys| !keys.is_empty()));
         words.extend((!self.all_channels).then(|| b"resetchannels".to_vec()));
         words.extend(Some(self.describe_channels()).filter(|channels| !channels.is_empty()));
+        words.extend(Some(self.describe_databases()).filter(|databases| !databases.is_empty()));
         words.push(self.describe_commands());
         words.join(&b' ')
     }
@@ -52,6 +53,18 @@ impl Selector {
             text.extend_from_slice(what);
         }
         text
+    }
+
+    /// The rule about databases; empty if all are allowed.
+    pub fn describe_databases(&self) -> Vec<u8> {
+        match self.databases.as_deref() {
+            None => Vec::new(),
+            Some([]) => b"resetdbs".to_vec(),
+            Some(databases) => {
+                let numbers: Vec<String> = databases.iter().map(u32::to_string).collect();
+                format!("db={}", numbers.join(",")).into_bytes()
+            }
+        }
     }
 
     /// The rules about keys.

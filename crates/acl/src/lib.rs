@@ -48,7 +48,7 @@ mod users;
 
 pub use access::{Access, Lack, TOO_MANY_PASSWORDS, WRONG_PASSWORD};
 pub use administration::UserAdministration;
-pub use check::{Denied, Reason};
+pub use check::{CallerDb, Denied, Reason};
 pub use commands::{ENTRIES, Entry, Function};
 pub use declare::{BadUser, UserLine};
 pub use denial_log::{Context, Denial, DenialLog, LogEntry};

@@ -32,6 +32,9 @@ pub enum RuleError {
     /// A first argument of a subcommand.
     #[error("Allowing first-arg of a subcommand is not supported")]
     FirstArgOfSubcommand,
+    /// The number of a database is negative or too large.
+    #[error("The provided database ID is out of range")]
+    DbOutOfRange,
     /// The user has too many rules, or this one is too long.
     #[error("Too many rules, or too long a rule")]
     TooMuch,

@@ -1,4 +1,4 @@
-//! One set of permissions: commands, keys and channels.
+//! One set of permissions: commands, keys, channels and databases.
 
 use engine::{Acl, Command, CommandId, Table, keyword_is};
 
@@ -28,6 +28,8 @@ pub struct Selector {
     pub(super) rules: Vec<(bool, Vec<u8>)>,
     pub(super) keys: Vec<KeyPattern>,
     pub(super) channels: Vec<Box<[u8]>>,
+    /// The databases that are allowed, in ascending order. `None`: all.
+    pub(super) databases: Option<Vec<u32>>,
 }
 
 /// A pattern of keys, and what the user may do with them.
@@ -39,7 +41,7 @@ pub(super) struct KeyPattern {
 }
 
 impl Selector {
-    /// A selector that allows nothing, except channels if that is the default.
+    /// A selector that allows nothing but all databases, and channels if that is the default.
     pub(super) fn new(table: &Table, all_channels: bool) -> Self {
         Selector {
             all_keys: false,
@@ -51,17 +53,19 @@ impl Selector {
             rules: Vec::new(),
             keys: Vec::new(),
             channels: Vec::new(),
+            databases: None,
         }
     }
 
     /// Whether it allows everything.
     pub(super) fn is_unrestricted(&self) -> bool {
-        self.all_commands && self.all_keys && self.all_channels
+        self.all_commands && self.all_keys && self.all_channels && self.databases.is_none()
     }
 
     /// The number of its parts, for the limit on a user's rules.
     pub(super) fn part_count(&self) -> usize {
-        1 + self.first_args.len() + self.rules.len() + self.keys.len() + self.channels.len()
+        let database_count = self.databases.as_ref().map_or(0, Vec::len);
+        1 + self.first_args.len() + self.rules.len() + self.keys.len() + self.channels.len() + database_count
     }
 
     /// Whether it allows the command, whatever keys and channels the call names.
@@ -87,6 +91,9 @@ impl Selector {
             _ if keyword_is(rule, "resetchannels") => self.set_all_channels(false),
             _ if keyword_is(rule, "allcommands") || keyword_is(rule, "+@all") => self.set_all_commands(true),
             _ if keyword_is(rule, "nocommands") || keyword_is(rule, "-@all") => self.set_all_commands(false),
+            _ if keyword_is(rule, "alldbs") => self.databases = None,
+            _ if keyword_is(rule, "resetdbs") => self.databases = Some(Vec::new()),
+            [b'd' | b'D', b'b' | b'B', b'=', list @ ..] => self.databases = Some(parse_databases(list)?),
             [b'~' | b'%', ..] if self.all_keys => return Err(RuleError::AllKeys),
             [b'~', pattern @ ..] => return self.add_keys(true, true, pattern),
             [b'%', rest @ ..] => return self.add_keys_for(rest),
@@ -225,6 +232,18 @@ impl Selector {
         });
         self.rules.push((allowed, what));
     }
+}
+
+/// The numbers of a rule `db=`, in ascending order.
+fn parse_databases(list: &[u8]) -> Result<Vec<u32>, RuleError> {
+    let parse = |number: &[u8]| {
+        let number = ds::num::parse_i64(number).ok_or(RuleError::Syntax)?;
+        i32::try_from(number).ok().and_then(|db| u32::try_from(db).ok()).ok_or(RuleError::DbOutOfRange)
+    };
+    let mut databases = list.split(|&byte| byte == b',').map(parse).collect::<Result<Vec<u32>, _>>()?;
+    databases.sort_unstable();
+    databases.dedup();
+    Ok(databases)
 }
 
 fn place(id: CommandId) -> (usize, u64) {

@@ -2,7 +2,7 @@
 
 mod checks;
 
-use acl::{Denied, Grammar, Reason, User, parse_file};
+use acl::{CallerDb, Denied, Grammar, Reason, User, parse_file};
 use checks::{check_file, check_rules, table};
 use proptest::prelude::*;
 
@@ -123,7 +123,7 @@ fn check(rules: &str, line: &str, expected: Result<(), (Reason, usize)>) {
     let table = table();
     let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     let command = table.named(&args).expect(line);
-    let outcome = made(rules).expect(rules).check(command, &args);
+    let outcome = made(rules).expect(rules).check(CallerDb { db: 1, count: 16 }, command, &args);
     assert_eq!(outcome, expected.map_err(|(reason, index)| Denied { reason, index }), "{rules}: {line}");
 }
 
@@ -196,7 +196,11 @@ fn reading_all_keys_is_a_matter_of_one_selector() {
         ("(+get ~*)", true),
         ("+get %W~* ~a", false),
     ] {
-        assert_eq!(made(rules).unwrap().may_read_all(command, &args), expected, "{rules}");
+        assert_eq!(
+            made(rules).unwrap().may_read_all(CallerDb { db: 1, count: 16 }, command, &args),
+            expected,
+            "{rules}"
+        );
     }
 }
 
@@ -332,4 +336,47 @@ proptest! {
             lines.iter().enumerate().map(|(number, rules)| format!("user u{} {}", number % 4, rules.join(" "))).collect();
         check_file(lines.join("\n").as_bytes());
     }
+}
+
+#[test]
+fn databases_are_allowed_by_their_numbers() {
+    check_shown("db=2,0,2", "off sanitize-payload resetchannels db=0,2 -@all");
+    check_shown("db=0 db=1", "off sanitize-payload resetchannels db=1 -@all");
+    check_shown("resetdbs", "off sanitize-payload resetchannels resetdbs -@all");
+    check_shown("db=0 ALLDBS", "off sanitize-payload resetchannels -@all");
+    check_shown(
+        "db=2147483647 (DB=3 +get)",
+        "off sanitize-payload resetchannels db=2147483647 -@all (resetchannels db=3 -@all +get)",
+    );
+    for rule in ["db=", "db=x", "db=,0", "db=0,", "db=0,,1", "db= 0", "db=1.5", "db=0x1"] {
+        let words: Vec<&[u8]> = vec![rule.as_bytes()];
+        let table = table();
+        let grammar = Grammar { table: &table, all_channels: false };
+        let error = User::new(b"u", grammar).changed(grammar, &words).expect_err(rule).to_string();
+        assert_eq!(error, format!("ERR Error in ACL SETUSER modifier '{rule}': Syntax error"));
+    }
+    for rule in ["db=-1", "db=2147483648", "db=0,12345678987654321"] {
+        check_refused(rule, "The provided database ID is out of range");
+    }
+    // The calls come from database 1 of 16.
+    let own = Err((Reason::Database, 0));
+    check("~* +@all db=1", "get a", Ok(()));
+    check("~* +@all db=0", "get a", own);
+    check("~* +@all resetdbs", "exists a", own);
+    check("~* +@all &* db=0", "publish c m", Ok(()));
+    check("~* +@all db=0", "auth p", Ok(()));
+    check("~* +@all db=0", "select 0", Ok(()));
+    check("~* +@all db=1", "select 0", Err((Reason::Database, 1)));
+    check("~* +@all db=1", "select 16", Ok(()));
+    check("~* +@all db=1", "select x", Ok(()));
+    check("~* +@all db=1", "copy a b", Ok(()));
+    check("~* +@all db=1", "copy a b DB 1", Ok(()));
+    check("~* +@all db=1", "copy a b replace db 2", Err((Reason::Database, 5)));
+    check("~* +@all db=0", "copy a b DB 0", own);
+    check("~* +@all db=1", "copy a b DB", Ok(()));
+    check("~* +@all db=1", "flushall", own);
+    check("~* +@all", "flushall", Ok(()));
+    // Of several selectors that deny, the reason is the one that comes last.
+    check("~* +get db=0 (~* +exists)", "get a", Err((Reason::Command, 0)));
+    check("~* +get db=0 (~* +get db=1)", "get a", Ok(()));
 }

@@ -1,8 +1,11 @@
 //! All users: their changes, the effect of a change on clients that act as one of them, and the texts that declare
 //! them.
 
-use acl::{Access, DEFAULT, Denied, Grammar, Lack, Reason, UserLine, Users};
+use acl::{Access, CallerDb, DEFAULT, Denied, Grammar, Lack, Reason, UserLine, Users};
 use engine::{Entry, Flag, KeyFlag, KeySpec, Keys, Table};
+
+/// The first of 16 databases.
+const CALLER_DB: CallerDb = CallerDb { db: 0, count: 16 };
 
 const ENTRIES: &[Entry] = &[
     Entry { name: "auth", flags: &[Flag::NoAuth], ..Entry::DEFAULT },
@@ -41,7 +44,7 @@ fn set(users: &Users, table: &Table, name: &str, rules: &str) -> bool {
 fn check(access: &Access, table: &Table, call: &str, expected: Result<(), Lack>) {
     let args: Vec<&[u8]> = call.split(' ').map(str::as_bytes).collect();
     let command = table.named(&args).expect("a command");
-    assert_eq!(access.check(command, &args), expected, "{call}");
+    assert_eq!(access.check(CALLER_DB, command, &args), expected, "{call}");
 }
 
 fn lines_of(users: &Users) -> Vec<String> {
@@ -175,10 +178,11 @@ fn a_key_beside_those_of_a_command_has_to_be_read_and_written() {
     set(&users, table, "x", "on nopass ~a ~b:* ~c?* %W~w +@all (~s* +pfmerge)");
     let access = users.authenticate(b"x", b"").expect("needs no password");
     let command = table.by_name(b"pfmerge").expect("it is there");
-    let may = |key: &[u8]| access.may_change(command, &[&b"pfmerge"[..], b"a"], Keys::One(key));
+    let may = |key: &[u8]| access.may_change(CALLER_DB, command, &[&b"pfmerge"[..], b"a"], Keys::One(key));
     assert_eq!([may(b"a"), may(b"b:1"), may(b"w"), may(b"b"), may(b"s1")], [true, true, false, false, false]);
-    let may_all =
-        |begin: &[u8]| access.may_change(command, &[&b"pfmerge"[..], b"a"], Keys::AllThatBegin(begin));
+    let may_all = |begin: &[u8]| {
+        access.may_change(CALLER_DB, command, &[&b"pfmerge"[..], b"a"], Keys::AllThatBegin(begin))
+    };
     assert_eq!(
         [may_all(b"b:"), may_all(b"b:x"), may_all(b"b"), may_all(b"cc"), may_all(b"a")],
         [true, true, false, false, false]

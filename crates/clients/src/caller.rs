@@ -83,6 +83,7 @@ impl Caller<'_> {
     /// Counts and logs a denial for the client, whose command is `args`.
     pub fn note_denial(&self, denial: &Denial, args: &[&[u8]]) {
         let what = match denial.reason {
+            Reason::Database => observe::Denial::Database,
             Reason::Auth => observe::Denial::Auth,
             Reason::Command => observe::Denial::Command,
             Reason::Key => observe::Denial::Key,

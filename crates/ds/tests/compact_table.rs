@@ -432,7 +432,7 @@ fn sampling_shows_every_block_once_in_a_round() {
             let mut wanted = 1 + random.below(9) as u32;
             let buckets_max = 1 + random.below(4) as usize;
             let before = shown;
-            place = table.sample(place, buckets_max, &mut |&key| {
+            (place, _) = table.sample(place, buckets_max, &mut |&key| {
                 *counts.entry(key).or_insert(0_u32) += 1;
                 (shown, wanted) = (shown + 1, wanted - 1);
                 wanted > 0 && shown < len * 3

@@ -5,7 +5,7 @@
 //!
 //! | not known | instead | what the reader lacks |
 //! |---|---|---|
-//! | `DARTER.MARK` | newlines | flags and cas numbers of memcached's items |
+//! | `DARTER.MARK` | newlines | flags and cas numbers of memcached's items, protection from eviction |
 //! | `HPEXPIREAT`, `HPERSIST` | newlines | when fields expire; that they have expired comes as `HDEL` |
 //! | `SPEXPIREAT`, `SPERSIST` | newlines | when members of sets expire; that they have expired comes as `SREM` |
 //! | `HSETEX` | `HSET`, newlines | nothing more |

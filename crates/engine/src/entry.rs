@@ -87,6 +87,22 @@ pub enum Channels {
     Patterns(usize),
 }
 
+/// The databases that a user must be allowed to use. A command that names keys, or that is in one of the categories
+/// keyspace, read and write, uses its client's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Databases {
+    /// The client's own, if it uses that.
+    Own,
+    /// The client's own, and the one with the number in this argument.
+    OwnAnd(usize),
+    /// The client's own, and the one with the number after this word, which is looked for from this argument on.
+    OwnAndAfter(usize, &'static str),
+    /// Those with the numbers in these arguments, and not the client's own.
+    Numbered(&'static [usize]),
+    /// All.
+    All,
+}
+
 /// Computes what a command does with its key, if that depends on its options.
 pub type KeyFlagsOf = fn(args: &[&[u8]]) -> &'static [KeyFlag];
 
@@ -338,6 +354,8 @@ pub struct Entry<F: 'static> {
     pub key_flags: Option<KeyFlagsOf>,
     /// The channels it uses.
     pub channels: Channels,
+    /// The databases it uses.
+    pub databases: Databases,
     /// The shards it needs.
     pub route: Route,
     /// Where it runs best.
@@ -379,6 +397,7 @@ impl<F: Copy> Entry<F> {
         keys: &[],
         key_flags: None,
         channels: Channels::None,
+        databases: Databases::Own,
         route: Route::Keys,
         mode: Mode::Quick,
         args: &[],
@@ -427,6 +446,7 @@ impl<F: Copy> Entry<F> {
             keys: self.keys,
             key_flags: self.key_flags,
             channels: self.channels,
+            databases: self.databases,
             route: self.route,
             mode: self.mode,
             args: self.args,

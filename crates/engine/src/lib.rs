@@ -42,7 +42,7 @@ pub use arg::{Arg, ArgKind, block, double, integer, key, oneof, pattern, string,
 pub use args::{ArgSlices, OwnedArgs};
 pub use change::Change;
 pub use ctx::{CommandFn, Ctx, Entry, Host, HostFn, OwnCall};
-pub use entry::{Acl, Callee, Channels, Flag, Group, KeyFlagsOf, Mode, Route, Rule, Run};
+pub use entry::{Acl, Callee, Channels, Databases, Flag, Group, KeyFlagsOf, Mode, Route, Rule, Run};
 pub use error::{CommandError, CommandResult};
 pub use garbage::Garbage;
 pub use key_spec::{Begin, Find, KeyFlag, KeyRef, KeySpec, UP_TO_WORD};

@@ -6,7 +6,7 @@
 
 use std::net::SocketAddr;
 
-use acl::{Access, Lack, Origin};
+use acl::{Access, CallerDb, Lack, Origin};
 use config::{HTTP_HOSTS, TLS_AUTH_CLIENTS_USER};
 use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderName};
@@ -64,7 +64,8 @@ impl Visitor {
         let command = table.declared_full(args.join("|").as_bytes());
         let command = command.or_else(|| table.declared(args[0].as_bytes()))?;
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
-        self.access.check(command, &args).err()
+        // These commands name no database, and connections begin in the first.
+        self.access.check(CallerDb { db: 0, count: 1 }, command, &args).err()
     }
 
     /// Checks that the user may run the command with this information. If not, runs it as that user: its refusal is

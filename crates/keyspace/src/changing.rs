@@ -95,7 +95,8 @@ mod tests {
 
     const LIMITS: CollectionLimits =
         CollectionLimits { entries_max: 128, value_bytes_max: 64, pack_bytes_min: 0 };
-    const ALL_MARKS: Marks = Marks { flags: 7, cas: u64::MAX, is_stale: true, was_token_sent: true };
+    const ALL_MARKS: Marks =
+        Marks { flags: 7, cas: u64::MAX, is_stale: true, was_token_sent: true, is_blessed: true };
 
     fn changing<'a, T: Packable + Type<Mut<'a> = Changing<'a, T>>>(
         db: &'a mut Db,
@@ -162,7 +163,7 @@ mod tests {
                 (record.expiry(), record.access(), record.was_read()),
                 (Some(1_800_000_000_000), 77, true)
             );
-            assert_eq!(record.marks(), Marks { flags: 7, ..Marks::default() });
+            assert_eq!(record.marks(), Marks { flags: 7, is_blessed: true, ..Marks::default() });
             assert_eq!(record.small().is_some(), len <= 64);
         }
     }

@@ -58,6 +58,10 @@ pub struct Config {
     pub rdb_compression: bool,
     /// How accesses are counted if `maxmemory-policy` is an LFU policy; otherwise records store the time of access.
     pub lfu: Option<Lfu>,
+    /// Whether reads leave the time of access, because `maxmemory-policy` goes by changes.
+    pub ignores_reads: bool,
+    /// `queue-eviction`: whether keys of queues are evicted, too.
+    pub evicts_queues: bool,
     /// `promote`: whether due jobs of Sidekiq are moved to their queues.
     pub promotes: bool,
     /// The treatment of leased jobs that fail.
@@ -87,6 +91,8 @@ impl Default for Config {
             tracking_keys_max: 1_000_000,
             rdb_compression: true,
             lfu: None,
+            ignores_reads: false,
+            evicts_queues: false,
             promotes: false,
             jobs: JobSettings { tries: 25, dead_max: 10_000, dead_timeout_ms: None },
             recovers: false,

@@ -418,9 +418,20 @@ impl Db {
     }
 
     /// Calls `visit` for some records, continuing where the last call ended, until it returns false or `buckets_max`
-    /// buckets of the table (of at most eight records) were visited.
-    pub fn sample(&mut self, buckets_max: usize, visit: &mut dyn FnMut(RecordRef<'_>) -> bool) {
-        self.sampling = self.table.sample(self.sampling, buckets_max, visit);
+    /// buckets of the table (of at most eight records) were visited. Leaves out queues if it `spares_queues`. Returns
+    /// whether it has reached the end of the table, and continued at its beginning.
+    pub fn sample(
+        &mut self,
+        buckets_max: usize,
+        spares_queues: bool,
+        visit: &mut dyn FnMut(RecordRef<'_>) -> bool,
+    ) -> bool {
+        let Db { table, queues, sampling, .. } = self;
+        let (place, has_wrapped) = table.sample(*sampling, buckets_max, &mut |record| {
+            spares_queues && queues.owns(record) || visit(record)
+        });
+        *sampling = place;
+        has_wrapped
     }
 
     /// A record with this hash.

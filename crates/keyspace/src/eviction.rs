@@ -8,6 +8,8 @@ use crate::{Db, Lfu, RecordRef, UnixMs};
 pub enum Rank {
     /// The key that was unused for longest.
     Idle,
+    /// The key that was not changed for longest.
+    Unchanged,
     /// The key that is used most rarely.
     Rare,
     /// The key that expires first.
@@ -26,7 +28,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The words of the setting, in Redis' order, each with its number.
+    /// The words of the setting, each with its number: in Redis' order, and those of Redis 8.6.
     pub const CHOICES: &[(&str, i64)] = &[
         ("volatile-lru", 0),
         ("volatile-lfu", 1),
@@ -36,6 +38,8 @@ impl Policy {
         ("allkeys-lfu", 5),
         ("allkeys-random", 6),
         ("noeviction", 7),
+        ("volatile-lrm", 8),
+        ("allkeys-lrm", 9),
     ];
 
     /// The policy with this number; `None`: nothing is evicted.
@@ -45,9 +49,10 @@ impl Policy {
             1 | 5 => Rank::Rare,
             2 | 6 => Rank::Chance,
             3 => Rank::Expiry,
+            8 | 9 => Rank::Unchanged,
             _ => return None,
         };
-        Some(Policy { only_volatile: number < 4, rank })
+        Some(Policy { only_volatile: number < 4 || number == 8, rank })
     }
 
     /// Number of records of `db` that may be evicted.
@@ -59,11 +64,12 @@ impl Policy {
     /// comparable.
     pub fn score(self, record: RecordRef<'_>, lfu: Option<Lfu>, now: UnixMs) -> Option<u64> {
         let expiry = record.expiry();
-        if self.only_volatile && expiry.is_none() {
+        if self.only_volatile && expiry.is_none() || record.marks().is_blessed {
             return None;
         }
         Some(match self.rank {
-            Rank::Idle => u64::from(record.idle_seconds(lru_clock(now))),
+            // Reads do not count as uses where the second is in force.
+            Rank::Idle | Rank::Unchanged => u64::from(record.idle_seconds(lru_clock(now))),
             // `lfu` is missing only while the policy is changing.
             Rank::Rare => u64::from(u8::MAX - lfu.map_or(0, |lfu| lfu.counter(record.access(), now))),
             // The sooner a key expires, the larger its number, even before 1970.
@@ -78,7 +84,7 @@ mod tests {
     use std::sync::Arc;
 
     use crate::access::restored;
-    use crate::{Str, Value};
+    use crate::{Marks, Str, Value};
     use ds::hashing::Seed;
 
     use super::*;
@@ -106,6 +112,7 @@ mod tests {
         let soon = Some(NOW + 1000);
         for (name, [first, then]) in [
             ("lru", [(soon, 60, 200), (soon, 59, 1)]),
+            ("lrm", [(soon, 60, 200), (soon, 59, 1)]),
             ("lfu", [(soon, 1, 7), (soon, 60, 8)]),
             ("ttl", [(soon, 1, 200), (Some(NOW + 1001), 60, 1)]),
             ("ttl", [(Some(-5), 1, 200), (Some(5), 60, 1)]),
@@ -126,5 +133,21 @@ mod tests {
             assert_eq!(is_eligible, name.starts_with("allkeys"), "{name}");
         }
         assert_eq!(policy("noeviction"), None);
+    }
+
+    #[test]
+    fn a_blessed_key_is_safe_from_all_of_them() {
+        let mut db = Db::new(Arc::new(Seed::new(1)));
+        let blessed = Marks { is_blessed: true, ..Marks::default() };
+        db.insert(7, b"key", Value::Str(Str::Int(5))).set_marks(blessed);
+        db.set_expiry(7, b"key", Some(NOW + 1000));
+        for (name, _) in Policy::CHOICES.iter().filter(|(name, _)| *name != "noeviction") {
+            let policy = policy(name).expect("it evicts");
+            let score = |db: &Db| policy.score(db.find(7, b"key").expect("it is there"), Some(LFU), NOW);
+            assert_eq!(score(&db), None, "{name}");
+            db.find_mut(7, b"key").expect("it is there").set_marks(Marks::default());
+            assert!(score(&db).is_some(), "{name}");
+            db.find_mut(7, b"key").expect("it is there").set_marks(blessed);
+        }
     }
 }

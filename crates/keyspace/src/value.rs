@@ -216,7 +216,7 @@ impl<'a> ValueRef<'a> {
             ValueRef::Hash(hash) => ValueRef::Hash(hash.hiding(before_ms)),
             ValueRef::Set(set) => ValueRef::Set(set.hiding(before_ms)),
             ValueRef::Str(_) | ValueRef::List(_) | ValueRef::ZSet(_) => self,
-            ValueRef::Compressed(_) | ValueRef::Stream(_) => self,
+            ValueRef::Compressed(_) | ValueRef::Stream(_) | ValueRef::Sketch(_) => self,
         }
     }
 
@@ -285,7 +285,7 @@ impl ValueRef<'_> {
             ValueRef::Hash(hash) => hash.is_due(now),
             ValueRef::Set(set) => set.is_due(now),
             ValueRef::Str(_) | ValueRef::List(_) | ValueRef::ZSet(_) => false,
-            ValueRef::Compressed(_) | ValueRef::Stream(_) => false,
+            ValueRef::Compressed(_) | ValueRef::Stream(_) | ValueRef::Sketch(_) => false,
         }
     }
 
@@ -295,7 +295,7 @@ impl ValueRef<'_> {
             ValueRef::Hash(hash) => hash.first_expiry(),
             ValueRef::Set(set) => set.first_expiry(),
             ValueRef::Str(_) | ValueRef::List(_) | ValueRef::ZSet(_) => None,
-            ValueRef::Compressed(_) | ValueRef::Stream(_) => None,
+            ValueRef::Compressed(_) | ValueRef::Stream(_) | ValueRef::Sketch(_) => None,
         }
     }
 

@@ -45,7 +45,7 @@ impl Host for InstantHost {
 }
 
 fn measure(name: &str, call_count: u32, source: &str) {
-    let mut engine = Engine::new(MEMORY_BYTES_DEFAULT);
+    let mut engine = Engine::new(MEMORY_BYTES_DEFAULT, 0x0007_0205);
     let script = Arc::new(Script::new(source.as_bytes()).expect("a script"));
     engine.compile(&script).expect("it compiles");
     let (keys, args): ([&[u8]; 1], [&[u8]; 2]) = ([b"bull:queue:id"], [b"argument", b"1700000000000"]);

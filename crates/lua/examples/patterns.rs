@@ -43,7 +43,7 @@ fn main() {
         lua.load(source).exec().expect("the script runs");
         return;
     }
-    let mut engine = Engine::new(MEMORY_BYTES_DEFAULT);
+    let mut engine = Engine::new(MEMORY_BYTES_DEFAULT, 0x0007_0205);
     let script = Arc::new(Script::new(source.as_bytes()).expect("a script"));
     engine.compile(&script).expect("it compiles");
     let mut out = Output::new();

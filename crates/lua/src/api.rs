@@ -5,10 +5,6 @@ use crate::raw::{Failure, LuaKind, Native, Stack, integer_of};
 use crate::script::sha1_hex;
 use crate::{error, register};
 
-/// The version that scripts see.
-const VERSION: &str = "7.2.5";
-/// The version as a number, one byte per part.
-const VERSION_NUMBER: u32 = 0x0007_0205;
 /// Bytes that are hashed per step of the script's budget.
 const SHA1_STEP_BYTES: usize = 8;
 /// The most severe level of `redis.log`.
@@ -43,12 +39,13 @@ const LOAD_FUNCTIONS: [(&str, Native); 2] =
     [("register_function", register::register_function), ("log", log)];
 
 /// Adds `redis` to the globals on top, and replaces the random functions of `math`.
-pub(crate) fn install(stack: &mut Stack<'_>) -> Result<(), Failure> {
+/// `version`: the version of Redis that scripts see, with a byte for each part.
+pub(crate) fn install(stack: &mut Stack<'_>, version: u32) -> Result<(), Failure> {
     stack.push_table(0, 32)?;
     stack.set_functions(&FUNCTIONS)?;
     set_constants(stack, &LOG_LEVELS)?;
     set_constants(stack, &REPL_FLAGS)?;
-    set_version(stack)?;
+    set_version(stack, version)?;
     stack.set_field(-2, "redis")?;
     stack.get_field(-1, "math")?;
     stack.set_functions(&[("random", random), ("randomseed", randomseed)])?;
@@ -65,11 +62,11 @@ pub(crate) fn install_for_scripts(stack: &mut Stack<'_>) -> Result<(), Failure> 
 }
 
 /// Stores the `redis` that a library sees while it is loaded in the table on top.
-pub(crate) fn install_for_loading(stack: &mut Stack<'_>) -> Result<(), Failure> {
+pub(crate) fn install_for_loading(stack: &mut Stack<'_>, version: u32) -> Result<(), Failure> {
     stack.push_table(0, 8)?;
     stack.set_functions(&LOAD_FUNCTIONS)?;
     set_constants(stack, &LOG_LEVELS)?;
-    set_version(stack)?;
+    set_version(stack, version)?;
     stack.set_field(-2, "redis")
 }
 
@@ -81,10 +78,11 @@ fn set_constants(stack: &mut Stack<'_>, constants: &[(&str, u32)]) -> Result<(),
     Ok(())
 }
 
-fn set_version(stack: &mut Stack<'_>) -> Result<(), Failure> {
-    stack.push_bytes(VERSION.as_bytes())?;
+fn set_version(stack: &mut Stack<'_>, version: u32) -> Result<(), Failure> {
+    let [_, major, minor, patch] = version.to_be_bytes();
+    stack.push_bytes(format!("{major}.{minor}.{patch}").as_bytes())?;
     stack.set_field(-2, "REDIS_VERSION")?;
-    stack.push_number(f64::from(VERSION_NUMBER))?;
+    stack.push_number(f64::from(version))?;
     stack.set_field(-2, "REDIS_VERSION_NUM")
 }
 

@@ -48,11 +48,12 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine whose scripts may use `memory_bytes_max`, at most [`MEMORY_BYTES_MAX`].
+    /// An engine whose scripts may use `memory_bytes_max`, at most [`MEMORY_BYTES_MAX`], and see this version of Redis,
+    /// which has a byte for each part.
     #[must_use]
-    pub fn new(memory_bytes_max: usize) -> Engine {
+    pub fn new(memory_bytes_max: usize, version: u32) -> Engine {
         let install = |stack: &mut Stack<'_>| {
-            install_libraries(stack);
+            install_libraries(stack, version);
             api::install_for_scripts(stack).expect("the libraries fit into an empty state");
         };
         let state = LuaState::new(memory_bytes_max.min(MEMORY_BYTES_MAX), install);
@@ -154,8 +155,9 @@ impl Engine {
 }
 
 /// Adds the libraries that scripts and functions have in common to the table on top.
-pub(crate) fn install_libraries(stack: &mut Stack<'_>) {
-    for install in [api::install, bit::install, cjson::install, cmsgpack::install, structure::install] {
+pub(crate) fn install_libraries(stack: &mut Stack<'_>, version: u32) {
+    api::install(stack, version).expect("the libraries fit into an empty state");
+    for install in [bit::install, cjson::install, cmsgpack::install, structure::install] {
         install(stack).expect("the libraries fit into an empty state");
     }
 }

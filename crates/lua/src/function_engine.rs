@@ -34,14 +34,16 @@ pub struct FunctionEngine {
 }
 
 impl FunctionEngine {
-    /// An engine whose libraries and functions may use `memory_bytes_max`, at most [`MEMORY_BYTES_MAX`].
+    /// An engine whose libraries and functions may use `memory_bytes_max`, at most [`MEMORY_BYTES_MAX`], and see this
+    /// version of Redis, which has a byte for each part.
     #[must_use]
-    pub fn new(memory_bytes_max: usize) -> FunctionEngine {
+    pub fn new(memory_bytes_max: usize, version: u32) -> FunctionEngine {
         let install_for_loading = |stack: &mut Stack<'_>| {
-            api::install_for_loading(stack).expect("the libraries fit into an empty state");
+            api::install_for_loading(stack, version).expect("the libraries fit into an empty state");
         };
+        let install = |stack: &mut Stack<'_>| install_libraries(stack, version);
         let memory_bytes_max = memory_bytes_max.min(MEMORY_BYTES_MAX);
-        let state = LuaState::for_functions(memory_bytes_max, install_libraries, install_for_loading);
+        let state = LuaState::for_functions(memory_bytes_max, install, install_for_loading);
         FunctionEngine { state, loaded: HashMap::default() }
     }
 

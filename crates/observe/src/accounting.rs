@@ -1,13 +1,13 @@
-//! Counts and logs each command that a thread runs: statistics, slow log, latency monitor.
+//! Counts and logs each command that a thread runs: statistics, command logs, latency monitor.
 //!
-//! Not here: the client, which is asked for only if its command was slow.
+//! Not here: the client, which is asked for only if its command is logged.
 
 use engine::{Blocked, Command, CommandError, CommandId, Flag, Outcome, Table};
 use proactor::Clock;
 use resp::{Mark, Output};
 
+use crate::command_log::{Caller, LogKind, LoggedCommand, request_bytes, shortened};
 use crate::observed::Observed;
-use crate::slow_log::{SlowCommand, shortened};
 use crate::stats::ThreadStats;
 
 /// Counts and times the commands of one thread.
@@ -19,6 +19,8 @@ pub struct Accounting {
     lap: u64,
     /// When the turn of the current client is over, in ticks of the clock.
     time_over: u64,
+    /// Whether the next commands may have large requests: their client has sent that much, or that is not known.
+    has_large_input: bool,
 }
 
 /// A command that ran.
@@ -34,21 +36,25 @@ pub struct Call<'a> {
     pub mark: Mark,
     /// The output that ends with its reply.
     pub out: &'a Output,
+    /// Where its request is from.
+    pub source: RequestSource,
 }
 
-/// The client of a command, for the slow log.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Caller {
-    /// The client's address.
-    pub peer: String,
-    /// The client's name.
-    pub name: Vec<u8>,
+/// Where the request of a command is from, which says whether it may be large.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RequestSource {
+    /// From what the current client sent, in this turn or before.
+    Turn,
+    /// From a transaction, or from a client of another thread.
+    Kept,
+    /// From a script or a primary, whose requests are never logged as large.
+    Within,
 }
 
 impl Accounting {
     /// For the thread with these counters.
     pub fn new(stats: &'static ThreadStats, observed: &'static Observed) -> Accounting {
-        Accounting { stats, observed, lap: 0, time_over: 0 }
+        Accounting { stats, observed, lap: 0, time_over: 0, has_large_input: false }
     }
 
     /// The thread's counters.
@@ -57,16 +63,19 @@ impl Accounting {
         self.stats
     }
 
-    /// The next command begins now.
+    /// The next command begins now. It was sent in an earlier turn.
     #[inline]
     pub fn begin_lap(&mut self, clock: &Clock) {
+        self.has_large_input = true;
         self.lap = clock.ticks();
     }
 
-    /// Begins a client's turn and its next command. The turn may take `ticks_max` ticks of the clock.
+    /// Begins a client's turn and its next command. The turn may take `ticks_max` ticks of the clock. `input_bytes`: what
+    /// the client has sent and was not served yet.
     #[inline]
-    pub fn begin_serving(&mut self, clock: &Clock, ticks_max: u64) {
-        self.begin_lap(clock);
+    pub fn begin_serving(&mut self, clock: &Clock, ticks_max: u64, input_bytes: usize) {
+        self.has_large_input = input_bytes as u64 >= self.observed.settings.large_request_bytes();
+        self.lap = clock.ticks();
         self.time_over = self.lap.saturating_add(ticks_max);
     }
 
@@ -120,7 +129,7 @@ impl Accounting {
         self.stats.count_error(&error.code());
     }
 
-    /// Counts a command that ends now, unless it will run again. `caller` is called only if the command was slow.
+    /// Counts a command that ends now, unless it will run again. `caller` is called only if the command is logged.
     #[inline]
     pub fn count(
         &mut self,
@@ -147,7 +156,16 @@ impl Accounting {
             stats.failed.add(1);
             self.stats.count_error(&error_code(call.out, call.mark));
         }
-        if ns >= settings.noteworthy_ns() {
+        let may_be_large = match call.source {
+            RequestSource::Turn => self.has_large_input,
+            RequestSource::Kept => true,
+            RequestSource::Within => false,
+        };
+        // The reply is the end of the output.
+        if ns >= settings.noteworthy_ns()
+            || may_be_large && request_bytes(call.args) as u64 >= settings.large_request_bytes()
+            || call.out.len() as u64 >= settings.large_reply_bytes()
+        {
             self.note(call, outcome, ns, clock, caller);
         }
         if let Outcome::Blocked(blocked) = outcome {
@@ -179,53 +197,77 @@ impl Accounting {
         caller: impl FnOnce() -> Option<Caller>,
     ) {
         let settings = self.observed.settings.all();
-        if !settings.is_slow_command(blocked.ran_ns) {
+        let us = blocked.ran_ns / 1000;
+        if !settings.takes(LogKind::Slow, us) {
             return;
         }
         let args = blocked.said.as_ref().unwrap_or(&blocked.waiter.wait.args).slices();
         if let Ok(command) = table.resolve(&args)
+            && !command.has(Flag::SkipSlowlog)
             && let Some(caller) = caller()
         {
-            self.log_slow(command, &args, caller, blocked.ran_ns, clock, settings.slow_log_len_max);
+            let entry = entry(command, &args, caller, clock);
+            let entry = LoggedCommand { figure: us, ..entry };
+            self.observed.command_log(LogKind::Slow).add(entry, settings.len_max(LogKind::Slow));
         }
     }
 
-    /// Adds a command that took long to the slow log or the latency monitor.
+    /// Adds a command that took long or was large to the logs that it belongs into, or to the latency monitor.
     #[cold]
     fn note(&self, call: &Call, outcome: &Outcome, ns: u64, clock: &Clock, caller: impl FnOnce() -> Caller) {
         let settings = self.observed.settings.all();
-        // A command that blocks has not ended.
-        let is_over = !matches!(outcome, Outcome::Blocked(_));
-        if is_over && settings.is_slow_command(ns) {
-            self.log_slow(call.command, call.args, caller(), ns, clock, settings.slow_log_len_max);
+        if self.observed.settings.notes_everything() {
+            self.track_keys(call, ns, clock);
         }
         if settings.is_slow_event(ns) {
             let event = if call.command.has(Flag::Fast) { "fast-command" } else { "command" };
             self.observed.latency.note(event, ns, clock);
         }
-    }
-
-    fn log_slow(
-        &self,
-        command: &Command,
-        args: &[&[u8]],
-        caller: Caller,
-        ns: u64,
-        clock: &Clock,
-        len_max: usize,
-    ) {
-        if command.has(Flag::SkipSlowlog) {
+        // A command that blocks has not ended.
+        if matches!(outcome, Outcome::Blocked(_)) || call.command.has(Flag::SkipSlowlog) {
             return;
         }
-        let command = SlowCommand {
-            id: 0,
-            unix_seconds: clock.now_ms() / 1000,
-            duration_us: ns / 1000,
-            args: shortened(&command.without_secrets(args)),
-            caller,
-        };
-        self.observed.slow_log().add(command, len_max);
+        let sent_bytes =
+            if call.source == RequestSource::Within { 0 } else { request_bytes(call.args) as u64 };
+        let figures = [ns / 1000, sent_bytes, call.out.end() - call.mark.end()];
+        let logged = LogKind::ALL.into_iter().zip(figures).filter(|(kind, figure)| {
+            // There is no request that was not sent.
+            settings.takes(*kind, *figure)
+                && !(*kind == LogKind::LargeRequest && call.source == RequestSource::Within)
+        });
+        let mut logged = logged.peekable();
+        if logged.peek().is_none() {
+            return;
+        }
+        let entry = entry(call.command, call.args, caller(), clock);
+        for (kind, figure) in logged {
+            let entry = LoggedCommand { figure, ..entry.clone() };
+            self.observed.command_log(kind).add(entry, settings.len_max(kind));
+        }
     }
+
+    /// Adds a command to its keys, while hot keys are searched for.
+    fn track_keys(&self, call: &Call, ns: u64, clock: &Clock) {
+        if call.source == RequestSource::Within {
+            return;
+        }
+        let mut session = self.observed.hot_keys.session();
+        match session.as_mut().filter(|session| session.is_active(clock.now_ms())) {
+            None => self.observed.settings.note_everything(false),
+            Some(session) => {
+                let uses = call.command.all_key_uses(call.args);
+                let keys: Vec<&[u8]> = uses.iter().map(|key| call.args[key.index]).collect();
+                let bytes = request_bytes(call.args) as u64 + call.out.end() - call.mark.end();
+                session.add(&keys, ns / 1000, bytes);
+            }
+        }
+    }
+}
+
+/// What the logs say about a command, without a figure.
+fn entry(command: &Command, args: &[&[u8]], caller: Caller, clock: &Clock) -> LoggedCommand {
+    let args = shortened(&command.without_secrets(args));
+    LoggedCommand { id: 0, unix_seconds: clock.now_ms() / 1000, figure: 0, args, caller }
 }
 
 /// The code of the error that was written from `mark` on.

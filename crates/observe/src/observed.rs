@@ -7,9 +7,10 @@ use engine::{CommandId, Shards};
 use keyspace::Figure;
 use shard::Figures;
 
+use crate::command_log::{CommandLog, LogKind};
+use crate::hot_keys::HotKeys;
 use crate::latency_monitor::LatencyMonitor;
 use crate::settings::{Current, ObserveSettings};
-use crate::slow_log::SlowLog;
 use crate::stats::{Counter, ThreadStats};
 
 /// How many samples a rate is computed from. There is one about every tenth of a second.
@@ -30,8 +31,10 @@ pub struct Observed {
     reset_shards: Figures,
     peak_bytes: AtomicU64,
     rates: Mutex<Rates>,
-    slow_log: Mutex<SlowLog>,
+    /// The log of each kind.
+    command_logs: [Mutex<CommandLog>; 3],
     pub(crate) latency: LatencyMonitor,
+    pub(crate) hot_keys: HotKeys,
 }
 
 /// Samples for the rates.
@@ -69,8 +72,9 @@ impl Observed {
             reset_shards: Figures::default(),
             peak_bytes: AtomicU64::new(0),
             rates: Mutex::default(),
-            slow_log: Mutex::default(),
+            command_logs: Default::default(),
             latency: LatencyMonitor::default(),
+            hot_keys: HotKeys::default(),
         }
     }
 
@@ -98,15 +102,15 @@ impl Observed {
         self.monitor_count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The slow log. Only slow commands and SLOWLOG take the lock.
-    pub(crate) fn slow_log(&self) -> MutexGuard<'_, SlowLog> {
-        self.slow_log.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A log of commands. Only commands that are logged and those that show logs take the lock.
+    pub(crate) fn command_log(&self, kind: LogKind) -> MutexGuard<'_, CommandLog> {
+        self.command_logs[kind as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The length of the slow log; and the number and duration in microseconds of its newest entry.
     pub fn slowest(&self) -> (usize, Option<(u64, u64)>) {
-        let log = self.slow_log();
-        (log.entries.len(), log.entries.front().map(|newest| (newest.id, newest.duration_us)))
+        let log = self.command_log(LogKind::Slow);
+        (log.entries.len(), log.entries.front().map(|newest| (newest.id, newest.figure)))
     }
 
     /// The last sample of each event of the latency monitor: seconds since 1970, and its duration in milliseconds.
@@ -225,12 +229,8 @@ mod tests {
     use super::*;
 
     fn observed() -> Observed {
-        let settings = ObserveSettings {
-            slow_us: None,
-            slow_log_len_max: 0,
-            latency_threshold_ms: None,
-            tracks_durations: true,
-        };
+        let settings =
+            ObserveSettings { logs: Default::default(), latency_threshold_ms: None, tracks_durations: true };
         Observed::new(2, 1, settings)
     }
 

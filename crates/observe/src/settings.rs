@@ -1,18 +1,35 @@
-//! The settings that say what is logged, in a form that costs each command one comparison.
+//! The settings that say what is logged, in a form that costs each command two comparisons.
 //!
-//! A command compares its duration with one number, the lower of both thresholds. Only a command that reaches it checks
-//! which of the two applies.
+//! A command compares its duration with one number, the lower of both thresholds for it, and the bytes that its client
+//! has not been sent yet with another. Only a command that reaches one of them checks which logs it belongs into. The
+//! size of its request is only looked at if its client has just sent that much.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::command_log::LogKind;
+
+/// Settings about a log of commands. By default it is off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogSettings {
+    /// The least figure of a command in it: microseconds or bytes; `None`: it is off.
+    pub figure_min: Option<u64>,
+    /// The most entries.
+    pub len_max: usize,
+}
+
+impl LogSettings {
+    /// Whether a command with this figure is added.
+    fn takes(&self, figure: u64) -> bool {
+        self.figure_min.is_some_and(|min| figure >= min)
+    }
+}
+
 /// Settings about what is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ObserveSettings {
-    /// The least duration for the slow log; `None`: it is off.
-    pub slow_us: Option<u64>,
-    /// The most entries of the slow log.
-    pub slow_log_len_max: usize,
+    /// Those of each log of commands, by [`LogKind`].
+    pub logs: [LogSettings; 3],
     /// The least duration for the latency monitor; `None`: it is off.
     pub latency_threshold_ms: Option<u64>,
     /// Whether calls are counted by duration.
@@ -20,9 +37,19 @@ pub struct ObserveSettings {
 }
 
 impl ObserveSettings {
-    /// Whether a command of this duration is added to the slow log.
-    pub(crate) fn is_slow_command(&self, ns: u64) -> bool {
-        self.slow_us.is_some_and(|slow_us| ns >= slow_us.saturating_mul(1000))
+    /// Whether a command with this figure is added to the log.
+    pub(crate) fn takes(&self, kind: LogKind, figure: u64) -> bool {
+        self.logs[kind as usize].takes(figure)
+    }
+
+    /// The least duration of a command in the slow log.
+    pub(crate) fn slow_us(&self) -> Option<u64> {
+        self.logs[LogKind::Slow as usize].figure_min
+    }
+
+    /// The most entries of a log.
+    pub(crate) fn len_max(&self, kind: LogKind) -> usize {
+        self.logs[kind as usize].len_max
     }
 
     /// Whether an event of this duration is added to the latency monitor.
@@ -32,8 +59,13 @@ impl ObserveSettings {
 
     /// The least duration for the slow log or the latency monitor.
     fn noteworthy_ns(&self) -> u64 {
-        let slow_ns = self.slow_us.map_or(u64::MAX, |us| us.saturating_mul(1000));
+        let slow_ns = self.figure_min(LogKind::Slow).saturating_mul(1000);
         slow_ns.min(self.latency_threshold_ms.map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000)))
+    }
+
+    /// The least figure of a command in the log; the largest number if there is none.
+    fn figure_min(&self, kind: LogKind) -> u64 {
+        self.logs[kind as usize].figure_min.unwrap_or(u64::MAX)
     }
 }
 
@@ -41,7 +73,11 @@ impl ObserveSettings {
 #[derive(Debug)]
 pub(crate) struct Current {
     noteworthy_ns: AtomicU64,
+    large_request_bytes: AtomicU64,
+    large_reply_bytes: AtomicU64,
     tracks_durations: AtomicBool,
+    /// Whether every command is noted, because hot keys are searched for.
+    notes_everything: AtomicBool,
     settings: Mutex<ObserveSettings>,
 }
 
@@ -49,7 +85,10 @@ impl Current {
     pub(crate) fn new(settings: ObserveSettings) -> Current {
         Current {
             noteworthy_ns: AtomicU64::new(settings.noteworthy_ns()),
+            large_request_bytes: AtomicU64::new(settings.figure_min(LogKind::LargeRequest)),
+            large_reply_bytes: AtomicU64::new(settings.figure_min(LogKind::LargeReply)),
             tracks_durations: AtomicBool::new(settings.tracks_durations),
+            notes_everything: AtomicBool::new(false),
             settings: Mutex::new(settings),
         }
     }
@@ -58,8 +97,39 @@ impl Current {
     pub(crate) fn change(&self, read: impl FnOnce() -> ObserveSettings) {
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         *settings = read();
-        self.noteworthy_ns.store(settings.noteworthy_ns(), Ordering::Relaxed);
+        self.set_noteworthy(&settings);
+        self.large_request_bytes.store(settings.figure_min(LogKind::LargeRequest), Ordering::Relaxed);
+        self.large_reply_bytes.store(settings.figure_min(LogKind::LargeReply), Ordering::Relaxed);
         self.tracks_durations.store(settings.tracks_durations, Ordering::Relaxed);
+    }
+
+    /// Lets every command be noted, or no longer.
+    pub(crate) fn note_everything(&self, notes: bool) {
+        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        self.notes_everything.store(notes, Ordering::Relaxed);
+        self.set_noteworthy(&settings);
+    }
+
+    /// Whether every command is noted.
+    pub(crate) fn notes_everything(&self) -> bool {
+        self.notes_everything.load(Ordering::Relaxed)
+    }
+
+    fn set_noteworthy(&self, settings: &ObserveSettings) {
+        let ns = if self.notes_everything() { 0 } else { settings.noteworthy_ns() };
+        self.noteworthy_ns.store(ns, Ordering::Relaxed);
+    }
+
+    /// The least size of a large request.
+    #[inline]
+    pub(crate) fn large_request_bytes(&self) -> u64 {
+        self.large_request_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The least size of a large reply.
+    #[inline]
+    pub(crate) fn large_reply_bytes(&self) -> u64 {
+        self.large_reply_bytes.load(Ordering::Relaxed)
     }
 
     /// All settings. Takes a lock.
@@ -86,18 +156,20 @@ mod tests {
 
     #[track_caller]
     fn check(slow_us: Option<u64>, latency_threshold_ms: Option<u64>, noteworthy_ns: u64) {
-        let settings =
-            ObserveSettings { slow_us, slow_log_len_max: 1, latency_threshold_ms, tracks_durations: false };
+        let mut logs = [LogSettings::default(); 3];
+        logs[LogKind::Slow as usize] = LogSettings { figure_min: slow_us, len_max: 1 };
+        let settings = ObserveSettings { logs, latency_threshold_ms, tracks_durations: false };
         let current = Current::new(settings);
         assert_eq!(current.noteworthy_ns(), noteworthy_ns);
+        let is_slow = |ns: u64| settings.takes(LogKind::Slow, ns / 1000);
         for ns in [0, noteworthy_ns / 2, noteworthy_ns.saturating_sub(1)]
             .into_iter()
             .filter(|ns| *ns < noteworthy_ns)
         {
-            assert!(!settings.is_slow_command(ns) && !settings.is_slow_event(ns), "{ns}");
+            assert!(!is_slow(ns) && !settings.is_slow_event(ns), "{ns}");
         }
         if noteworthy_ns < u64::MAX {
-            assert!(settings.is_slow_command(noteworthy_ns) || settings.is_slow_event(noteworthy_ns));
+            assert!(is_slow(noteworthy_ns) || settings.is_slow_event(noteworthy_ns));
         }
     }
 

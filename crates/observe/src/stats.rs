@@ -87,6 +87,8 @@ pub enum Denial {
     Key,
     /// Access to a channel.
     Channel,
+    /// Access to a database.
+    Database,
 }
 
 /// The number of buckets of widths: 1, 2, 3–4, 5–8 … shards.
@@ -362,7 +364,7 @@ metrics! {
         /// Error replies by code.
         pub errors: ErrorCounts,
         /// Denials by [`Denial`]; never reset.
-        pub denied: [Counter; 4],
+        pub denied: [Counter; 5],
         command_count: usize,
         /// Counters of each command, by its number. Allocated at the first command, as many threads never run any.
         commands: OnceLock<Box<[CommandStats]>>,

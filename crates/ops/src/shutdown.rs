@@ -21,9 +21,14 @@ pub(crate) const SHUTDOWN: Entry = Entry {
         oneof("save-selector", &[token("nosave", "NOSAVE"), token("save", "SAVE")]).optional(),
         token("now", "NOW").optional().since("7.0.0"),
         token("force", "FORCE").optional().since("7.0.0"),
+        token("safe", "SAFE").optional().since("9.0.0"),
+        token("failover", "FAILOVER").optional().since("9.0.0"),
         token("abort", "ABORT").optional().since("7.0.0"),
     ],
-    history: &[("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers.")],
+    history: &[
+        ("7.0.0", "Added the `NOW`, `FORCE` and `ABORT` modifiers."),
+        ("9.0.0", "Added the `SAFE` and `FAILOVER` modifiers, as in Valkey."),
+    ],
     reply: Shape::OK,
     run: Run::Function(shutdown),
     ..Entry::DEFAULT
@@ -32,7 +37,7 @@ pub(crate) const SHUTDOWN: Entry = Entry {
 /// On success the connection ends without a reply. If the shutdown fails, the waiting client gets an error.
 fn shutdown(ctx: &mut Ctx) -> CommandResult {
     let has = |word: &str| ctx.args[1..].iter().any(|arg| keyword_is(arg, word));
-    let known = ["nosave", "save", "now", "force", "abort"];
+    let known = ["nosave", "save", "now", "force", "safe", "failover", "abort"];
     let is_known = |arg: &&[u8]| known.iter().any(|word| keyword_is(arg, word));
     let contradicts = (has("save") && has("nosave")) || (has("abort") && ctx.args.len() > 2);
     if contradicts || !ctx.args[1..].iter().all(is_known) {
@@ -58,6 +63,12 @@ fn shutdown(ctx: &mut Ctx) -> CommandResult {
         return Err(error);
     }
     let saves = if has("save") { Some(true) } else { has("nosave").then_some(false) };
-    let how = How { saves, is_now: has("now"), is_forced: has("force") };
+    let how = How {
+        saves,
+        is_now: has("now"),
+        is_forced: has("force"),
+        is_safe: has("safe"),
+        fails_over: has("failover"),
+    };
     ctx.host.carry_out(ctx.store.tx, OperatorTask::ShutDown(how))
 }

@@ -106,7 +106,11 @@ fn the_thread_does_what_is_asked_for() {
     for (line, expected, asked_for) in [
         ("CONFIG RESETSTAT", "+OK", "ResetStats"),
         ("DEBUG CHANGE-REPL-ID", "+OK", "RenameStream"),
-        ("SHUTDOWN NOW NOSAVE", "", "ShutDown(How { saves: Some(false), is_now: true, is_forced: false })"),
+        (
+            "SHUTDOWN NOW NOSAVE",
+            "",
+            "ShutDown(How { saves: Some(false), is_now: true, is_forced: false, is_safe: false, fails_over: false })",
+        ),
         ("DEBUG RELOAD", "+OK", "Reload { saves: true }"),
         ("DEBUG RELOAD NOSAVE", "+OK", "Reload { saves: false }"),
     ] {

@@ -11,7 +11,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use config::{SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAVE};
+use config::{
+    SHUTDOWN_FAILOVER, SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAFE, SHUTDOWN_SAVE,
+};
 
 /// How the process is to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -22,6 +24,10 @@ pub struct How {
     pub is_now: bool,
     /// Ends the process even if saving fails.
     pub is_forced: bool,
+    /// Ends the process only if its data are somewhere else, unless it is forced.
+    pub is_safe: bool,
+    /// Hands over to a replica first, and ends the process only if that succeeds, unless it is forced.
+    pub fails_over: bool,
 }
 
 impl How {
@@ -32,7 +38,13 @@ impl How {
             bits if bits & SHUTDOWN_NOSAVE != 0 => Some(false),
             _ => None,
         };
-        How { saves, is_now: bits & SHUTDOWN_NOW != 0, is_forced: bits & SHUTDOWN_FORCE != 0 }
+        How {
+            saves,
+            is_now: bits & SHUTDOWN_NOW != 0,
+            is_forced: bits & SHUTDOWN_FORCE != 0,
+            is_safe: bits & SHUTDOWN_SAFE != 0,
+            fails_over: bits & SHUTDOWN_FAILOVER != 0,
+        }
     }
 }
 
@@ -94,7 +106,7 @@ impl<A> Shutdown<A> {
     }
 
     /// Begins a shutdown for a client, or (`None`) for a signal. If one is under way, returns false and adds to it what
-    /// this request asks for: not to save, not to wait, or to end in any case.
+    /// this request asks for: not to save, not to wait, or to end in any case, safe or not.
     pub fn begin(&self, how: How, asker: Option<A>) -> bool {
         let is_signal = asker.is_none();
         let mut request = self.request();
@@ -109,6 +121,7 @@ impl<A> Shutdown<A> {
             }
             request.how.is_now |= how.is_now;
             request.how.is_forced |= how.is_forced;
+            request.how.is_safe &= how.is_safe;
             request.is_signal |= is_signal;
             return false;
         }
@@ -220,7 +233,8 @@ impl<A> Shutdown<A> {
 mod tests {
     use super::*;
 
-    const SAVING: How = How { saves: Some(true), is_now: false, is_forced: false };
+    const SAVING: How =
+        How { saves: Some(true), is_now: false, is_forced: false, is_safe: false, fails_over: false };
 
     #[test]
     fn the_bits_of_the_setting_say_how() {

@@ -66,6 +66,23 @@ pub(crate) fn begin(parts: &Parts, plan: FailoverPlan) {
     parts.hold_writes(true);
 }
 
+/// Begins a failover to the first replica that has everything, before this server ends. All shards are held.
+///
+/// # Errors
+/// There is no replica that could take over.
+pub fn begin_before_end(parts: &Parts, timeout_ms: u64) -> Result<(), CommandError> {
+    let now_ms = parts.clock.monotonic_ms();
+    let end_ms = Some(now_ms.saturating_add(timeout_ms));
+    let plan = FailoverPlan { target: None, is_chosen: false, forces: false, end_ms };
+    match refusal(parts, &plan, now_ms) {
+        Some(error) => Err(error),
+        None => {
+            begin(parts, plan);
+            Ok(())
+        }
+    }
+}
+
 /// Tells clients that the failover is over: those who stayed where to go, if the target `leads`.
 fn tell_clients(parts: &Parts, leads: Option<&Address>) {
     let (notices, now_ms) = (&parts.following.notices, parts.clock.monotonic_ms());

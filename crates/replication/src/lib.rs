@@ -65,7 +65,7 @@ pub use feed::{Around, Feed, FeedStep};
 pub use follower::Follower;
 pub use following::Following;
 pub use groups::hand_over_group;
-pub use handover::QUESTION;
+pub use handover::{QUESTION, begin_before_end};
 pub use history::{History, ReplicationId, random_id};
 pub use incoming::{Incoming, Outgoing, Unread, incoming};
 pub use leaving::SILENT_MS;

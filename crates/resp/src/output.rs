@@ -98,6 +98,14 @@ impl Piece {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark(u64);
 
+impl Mark {
+    /// The number of bytes that had ever been appended; compare [`Output::end`].
+    #[must_use]
+    pub fn end(self) -> u64 {
+        self.0
+    }
+}
+
 /// A queue of bytes: appended at one end, taken in chunks from the other.
 #[derive(Debug, Default)]
 pub struct Output {

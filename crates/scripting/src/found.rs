@@ -17,6 +17,8 @@ pub struct FoundLibraries<'a> {
     scripts: &'a Scripts,
     /// Memory limit for libraries while they are loaded.
     memory_bytes_max: usize,
+    /// The version of Redis that they see.
+    redis_version: u32,
     /// The libraries.
     pub libraries: LibrarySet,
     /// Loads libraries. Each thread then loads them again in its own engine.
@@ -24,9 +26,15 @@ pub struct FoundLibraries<'a> {
 }
 
 impl<'a> FoundLibraries<'a> {
-    /// Starts without libraries. They may use this much memory while they are loaded.
-    pub fn new(clock: &'a Clock, scripts: &'a Scripts, memory_bytes_max: usize) -> FoundLibraries<'a> {
-        FoundLibraries { clock, scripts, memory_bytes_max, libraries: LibrarySet::default(), functions: None }
+    /// Starts without libraries. They may use this much memory while they are loaded, and see this version of Redis.
+    pub fn new(
+        clock: &'a Clock,
+        scripts: &'a Scripts,
+        memory_bytes_max: usize,
+        redis_version: u32,
+    ) -> FoundLibraries<'a> {
+        let libraries = LibrarySet::default();
+        FoundLibraries { clock, scripts, memory_bytes_max, redis_version, libraries, functions: None }
     }
 
     /// Lets `change` change the libraries. Loading has no time limit, because they have been loaded before.
@@ -34,7 +42,8 @@ impl<'a> FoundLibraries<'a> {
         &mut self,
         change: impl FnOnce(&mut LibrarySet, &mut FunctionEngine, &mut Loading) -> R,
     ) -> R {
-        let functions = self.functions.get_or_insert_with(|| FunctionEngine::new(self.memory_bytes_max));
+        let new = || FunctionEngine::new(self.memory_bytes_max, self.redis_version);
+        let functions = self.functions.get_or_insert_with(new);
         let mut loading = Loading::unlimited(self.clock, self.scripts);
         change(&mut self.libraries, functions, &mut loading)
     }

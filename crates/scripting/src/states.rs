@@ -22,6 +22,8 @@ pub struct States {
     pub(crate) thread: usize,
     pub(crate) clock: Clock,
     memory_bytes_max: usize,
+    /// The version of Redis that scripts see.
+    redis_version: u32,
     /// The state for scripts. Created for the first script, and lent while one runs.
     engine: Option<Box<Engine>>,
     /// The state for functions. Created and lent in the same way.
@@ -47,13 +49,21 @@ pub(crate) struct Running {
 }
 
 impl States {
-    /// Without states yet, for the thread with this number. Each state may use this much memory.
-    pub fn new(scripts: &'static Scripts, thread: usize, clock: Clock, memory_bytes_max: usize) -> States {
+    /// Without states yet, for the thread with this number. Each state may use this much memory, and sees this version of
+    /// Redis.
+    pub fn new(
+        scripts: &'static Scripts,
+        thread: usize,
+        clock: Clock,
+        memory_bytes_max: usize,
+        redis_version: u32,
+    ) -> States {
         States {
             scripts,
             thread,
             clock,
             memory_bytes_max,
+            redis_version,
             engine: None,
             functions: None,
             libraries: Arc::default(),
@@ -65,13 +75,13 @@ impl States {
     }
 
     fn engine(&mut self) -> &mut Engine {
-        let memory_bytes_max = self.memory_bytes_max;
-        self.engine.get_or_insert_with(|| Box::new(Engine::new(memory_bytes_max)))
+        let (memory_bytes_max, version) = (self.memory_bytes_max, self.redis_version);
+        self.engine.get_or_insert_with(|| Box::new(Engine::new(memory_bytes_max, version)))
     }
 
     fn functions(&mut self) -> &mut FunctionEngine {
-        let memory_bytes_max = self.memory_bytes_max;
-        self.functions.get_or_insert_with(|| Box::new(FunctionEngine::new(memory_bytes_max)))
+        let (memory_bytes_max, version) = (self.memory_bytes_max, self.redis_version);
+        self.functions.get_or_insert_with(|| Box::new(FunctionEngine::new(memory_bytes_max, version)))
     }
 
     /// The script that a client wants, compiled on this thread. A source is hashed at most once.

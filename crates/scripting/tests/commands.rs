@@ -117,7 +117,7 @@ impl Server {
         let families: Vec<&'static [engine::Entry]> =
             commands::FAMILIES.iter().copied().chain([&*Vec::leak(own)]).collect();
         let scripts: &'static Scripts = Box::leak(Box::new(Scripts::new(1, |_, _| {})));
-        let states = States::new(scripts, 0, Clock::real(), 64 << 20);
+        let states = States::new(scripts, 0, Clock::real(), 64 << 20, 0x0007_0207);
         let thread = Thread {
             states,
             scripts,

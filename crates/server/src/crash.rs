@@ -16,7 +16,7 @@ use process::crash::Reported;
 use process::system;
 
 use crate::shared::Shared;
-use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
+use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA};
 
 impl Reported for Shared {
     fn is_wanted(&self) -> bool {
@@ -25,7 +25,8 @@ impl Reported for Shared {
 
     fn version(&self) -> String {
         format!(
-            "Darter {DARTER_VERSION} (sha={GIT_SHA}:{GIT_DIRTY}, build={BUILD_ID}, as Redis {REDIS_VERSION})"
+            "Darter {DARTER_VERSION} (sha={GIT_SHA}:{GIT_DIRTY}, build={BUILD_ID}, as Redis {})",
+            self.settings.redis_version()
         )
     }
 
@@ -50,7 +51,7 @@ fn facts(shared: &Shared) -> String {
     let mut field = |name: &str, value: &dyn std::fmt::Display| {
         let _ = writeln!(text, "{name}:{value}");
     };
-    field("redis_version", &REDIS_VERSION);
+    field("redis_version", &shared.settings.redis_version());
     field("redis_git_sha1", &GIT_SHA);
     field("redis_git_dirty", &GIT_DIRTY);
     field("redis_build_id", &BUILD_ID);

@@ -30,7 +30,7 @@ use process::log;
 use process::shutdown::{How, ShutdownOutcome};
 use process::supervisor::{self, Ticker};
 use process::system::{self, Signal};
-use replication::{Announce, RoleNews};
+use replication::{Announce, RoleNews, begin_before_end};
 use shard::{Hold, ShardId};
 
 use crate::message::Message;
@@ -52,7 +52,10 @@ impl Shared {
             return;
         }
         tracing::info!("* User requested shutdown...");
-        self.announce(RoleNews::Notice(self.following.notices.of_end(true, &self.settings)));
+        // A failover has notices of its own.
+        if !how.fails_over {
+            self.announce(RoleNews::Notice(self.following.notices.of_end(true, &self.settings)));
+        }
         let work = move || Ending::new(self).run();
         if let Err(error) = std::thread::Builder::new().name("shutdown".to_owned()).spawn(work) {
             tracing::warn!("cannot start a thread: {error}");
@@ -151,7 +154,11 @@ impl Ending {
         let _ticker = Ticker::start(&shared.settings, || progress(&shared.snapshots));
         let mut hold = Hold::new(&shared.shards);
         let mut exit_code = 0;
-        if !self.await_replicas(&mut hold) {
+        if self.how().fails_over && !self.hand_over(&mut hold) && !self.how().is_forced {
+            return shared.cancel_shutdown();
+        }
+        let Some(has_heirs) = self.await_replicas(&mut hold) else { return shared.cancel_shutdown() };
+        if !self.is_allowed(has_heirs) {
             return shared.cancel_shutdown();
         }
         match self.enter(&mut hold) {
@@ -179,8 +186,49 @@ impl Ending {
         std::process::exit(exit_code);
     }
 
-    /// Waits until replicas have everything. Returns false if the shutdown was aborted.
-    fn await_replicas(&self, hold: &mut Hold<'static, Task, Wait>) -> bool {
+    /// Hands over to a replica. Returns whether another server leads now; the log says why not.
+    fn hand_over(&self, hold: &mut Hold<'static, Task, Wait>) -> bool {
+        let (shared, failover) = (self.shared, &self.shared.following.failover);
+        let mut has_begun = shared.following.is_replica() || failover.is_on();
+        while !shared.shutdown.is_aborted() {
+            if has_begun && !failover.is_on() {
+                if !shared.following.is_replica() {
+                    tracing::warn!("SHUTDOWN FAILOVER: no replica took over, can't exit.");
+                }
+                return shared.following.is_replica();
+            }
+            if !has_begun && hold.try_enter_all(&self.ids, false).is_ok() {
+                let timeout_ms = self.patience().as_millis() as u64;
+                if let Err(why) = begin_before_end(&shared.role_parts(), timeout_ms) {
+                    self.leave(hold);
+                    tracing::warn!("SHUTDOWN FAILOVER: {why}");
+                    return false;
+                }
+                has_begun = true;
+            }
+            self.leave(hold);
+            std::thread::sleep(RETRY);
+        }
+        false
+    }
+
+    /// Whether `SAFE` lets the server end: its data are on the disk, on a replica (`has_heirs`) or on its primary.
+    fn is_allowed(&self, has_heirs: bool) -> bool {
+        let (shared, how) = (self.shared, self.how());
+        let is_copy = shared.following.is_replica() && shared.following.is_link_up();
+        let is_safe = shared.journal.is_on() || self.is_to_save() || has_heirs || is_copy;
+        let is_allowed = is_safe || !how.is_safe || how.is_forced;
+        if !is_allowed {
+            tracing::warn!(
+                "SHUTDOWN SAFE: neither a disk nor a replica in sync has the data, can't exit. SHUTDOWN SAVE saves them."
+            );
+        }
+        is_allowed
+    }
+
+    /// Waits until replicas have everything. Returns whether they have, and there are any. `None`: the shutdown was
+    /// aborted.
+    fn await_replicas(&self, hold: &mut Hold<'static, Task, Wait>) -> Option<bool> {
         let shared = self.shared;
         let limit = Duration::from_secs(shared.settings.number(SHUTDOWN_TIMEOUT) as u64);
         // Tasks in progress still write after writes are held. Replicas have everything when nothing follows the cut.
@@ -192,10 +240,10 @@ impl Ending {
                 for replica in lagging.into_iter().flatten().flatten() {
                     tracing::warn!("Lagging replica {replica} reported offset {}", replica.acked());
                 }
-                return true;
+                return Some(false);
             }
             if shared.shutdown.is_aborted() {
-                return false;
+                return None;
             }
             let has_all = |lagging: &Option<Vec<_>>| lagging.as_ref().is_some_and(Vec::is_empty);
             if lagging.as_ref().is_none_or(has_all) && hold.try_enter_all(&self.ids, false).is_ok() {
@@ -203,7 +251,7 @@ impl Ending {
                 if cut.as_ref().is_some_and(|(_, before)| *before == sent_bytes) {
                     self.leave(hold);
                     tracing::info!("All replicas are in sync when shutting down.");
-                    return true;
+                    return Some(true);
                 }
                 if cut.is_none() {
                     let left_ms = limit.saturating_sub(self.started.elapsed()).as_millis() as u64;
@@ -217,7 +265,7 @@ impl Ending {
             self.leave(hold);
             std::thread::sleep(RETRY);
         }
-        true
+        Some(false)
     }
 
     /// Whether the server ends now, because it has saved or need not. From then, the shutdown cannot be aborted.

@@ -28,7 +28,7 @@ use crate::shared::{Machine, Shared};
 use crate::snapshot::{Loader, loading_progress};
 use crate::thread::Thread;
 use crate::users::users_at_start;
-use crate::version::{self, DARTER_VERSION, REDIS_VERSION};
+use crate::version::{self, DARTER_VERSION, SNAPSHOT_REDIS_VERSION};
 use process::processors::ThreadCount;
 use process::supervisor::Ticker;
 use process::{PidFile, arguments, crash, log, processors, supervisor, system};
@@ -68,7 +68,7 @@ pub fn run(args: &[String]) -> ExitCode {
 
 fn run_offline(task: &FolderTask) -> Result<ExitCode, Error> {
     let table = crate::commands::table();
-    Ok(cli::offline::run(task, &Program { table: &table, redis_version: REDIS_VERSION })?)
+    Ok(cli::offline::run(task, &Program { table: &table, redis_version: SNAPSHOT_REDIS_VERSION })?)
 }
 
 /// Makes a panic on any thread end the process. Otherwise the thread's clients would hang.
@@ -243,7 +243,8 @@ fn open_log(settings: &Settings, found: &StartConfig) -> Result<(), Error> {
     log::open(settings)?;
     let threads = ThreadCount::of(settings);
     tracing::info!(
-        "Darter {DARTER_VERSION} (as Redis {REDIS_VERSION}) starts, process {}, {} threads ({})",
+        "Darter {DARTER_VERSION} (as Redis {}) starts, process {}, {} threads ({})",
+        settings.redis_version(),
         std::process::id(),
         threads.count,
         threads.reason

@@ -28,7 +28,7 @@ use crate::sources::{root, rust_files};
 /// can each be understood alone.
 const CRATE_LINES_MAX: usize = 17_000;
 /// A lower limit for a crate that would otherwise attract all new code.
-const SMALLER_CRATES: &[(&str, usize)] = &[("server", 10_900)];
+const SMALLER_CRATES: &[(&str, usize)] = &[("server", 11_000)];
 /// Lines of a file at most.
 const FILE_LINES_MAX: usize = 800;
 /// Lines of a function at most.

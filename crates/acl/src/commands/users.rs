@@ -4,6 +4,7 @@ use engine::{CommandError, CommandResult, Secrets, Shape, string};
 use resp::Reply;
 
 use super::{Ctx, Entry, Run, SUBCOMMAND};
+use crate::check::CallerDb;
 use crate::selector::Selector;
 use crate::user::has_spaces;
 use crate::users::DEFAULT;
@@ -17,6 +18,7 @@ pub(super) const ACL_SETUSER: Entry = Entry {
     history: &[
         ("6.2.0", "Added Pub/Sub channel patterns."),
         ("7.0.0", "Added selectors and key based permissions."),
+        ("9.1.0", "Added database permissions, as in Valkey."),
     ],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     reply: Shape::OK,
@@ -87,7 +89,8 @@ fn acl_getuser(ctx: &mut Ctx) -> CommandResult {
         return Ok(());
     };
     let (user, reply) = (&account.user, &mut ctx.reply);
-    reply.map(6);
+    let (first, others) = user.selectors().split_first().expect("a user has a selector");
+    reply.map(3 + field_count(first));
     reply.bulk(b"flags");
     let flags = user.flags();
     reply.set(flags.len());
@@ -99,25 +102,30 @@ fn acl_getuser(ctx: &mut Ctx) -> CommandResult {
     for hash in &user.passwords {
         reply.bulk(hash.as_bytes());
     }
-    let (first, others) = user.selectors().split_first().expect("a user has a selector");
     write_selector(reply, first);
     reply.bulk(b"selectors");
     reply.array(others.len());
     for selector in others {
-        reply.map(3);
+        reply.map(field_count(selector));
         write_selector(reply, selector);
     }
     Ok(())
 }
 
-/// The three fields of a selector.
+/// The number of fields of a selector.
+fn field_count(selector: &Selector) -> usize {
+    3 + usize::from(!selector.describe_databases().is_empty())
+}
+
+/// The fields of a selector: those of Redis, and its databases if not all are allowed.
 fn write_selector(reply: &mut Reply<'_>, selector: &Selector) {
     let fields = [
         ("commands", selector.describe_commands()),
         ("keys", selector.describe_keys()),
         ("channels", selector.describe_channels()),
+        ("databases", selector.describe_databases()),
     ];
-    for (name, rules) in fields {
+    for (name, rules) in fields.into_iter().take(field_count(selector)) {
         reply.bulk(name.as_bytes());
         reply.bulk(&rules);
     }
@@ -185,7 +193,8 @@ fn acl_dryrun(ctx: &mut Ctx) -> CommandResult {
     if !command.entry.takes(args.len()) {
         return Err(CommandError::wrong_arity(&command.full_name));
     }
-    match account.user.check(command, args) {
+    let caller_db = CallerDb { db: ctx.store.client.db, count: ctx.store.db_count() };
+    match account.user.check(caller_db, command, args) {
         Ok(()) => ctx.reply.ok(),
         Err(denied) => ctx.reply.bulk(&denied.full_text(&account.user, command, args)),
     }

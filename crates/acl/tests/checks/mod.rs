@@ -1,7 +1,7 @@
 //! Properties of all rules and ACL files, checked by tests and by the fuzzer.
 
 use acl::{Grammar, User, parse_file};
-use engine::{Acl, Channels, Entry, Flag, KeyFlag, KeySpec, Table};
+use engine::{Acl, Channels, Databases, Entry, Flag, KeyFlag, KeySpec, Table};
 
 const SUBCOMMAND: Entry = Entry { flags: &[Flag::Admin], ..Entry::DEFAULT };
 
@@ -21,12 +21,20 @@ const ENTRIES: &[Entry] = &[
             KeySpec::one(1, &[KeyFlag::RO, KeyFlag::Access]),
             KeySpec::one(2, &[KeyFlag::OW, KeyFlag::Update]),
         ],
+        databases: Databases::OwnAndAfter(3, "DB"),
         ..Entry::DEFAULT
     },
     Entry {
         name: "exists",
         flags: &[Flag::ReadOnly],
         keys: &[KeySpec::one(1, &[KeyFlag::RO])],
+        ..Entry::DEFAULT
+    },
+    Entry {
+        name: "flushall",
+        flags: &[Flag::Write],
+        acl: &[Acl::Keyspace],
+        databases: Databases::All,
         ..Entry::DEFAULT
     },
     Entry {
@@ -37,7 +45,13 @@ const ENTRIES: &[Entry] = &[
     },
     Entry { name: "psubscribe", flags: &[Flag::PubSub], channels: Channels::Patterns(1), ..Entry::DEFAULT },
     Entry { name: "publish", flags: &[Flag::PubSub], channels: Channels::One(1), ..Entry::DEFAULT },
-    Entry { name: "select", flags: &[Flag::Fast], acl: &[Acl::Connection], ..Entry::DEFAULT },
+    Entry {
+        name: "select",
+        flags: &[Flag::Fast],
+        acl: &[Acl::Connection],
+        databases: Databases::Numbered(&[1]),
+        ..Entry::DEFAULT
+    },
     Entry { name: "subscribe", flags: &[Flag::PubSub], channels: Channels::From(1), ..Entry::DEFAULT },
 ];
 

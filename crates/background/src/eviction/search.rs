@@ -6,6 +6,8 @@
 //!
 //! The shards are visited one at a time, by trying.
 
+use std::collections::HashMap;
+
 use ds::random::Random;
 use engine::{Client, Store, Tx};
 use resp::Proto;
@@ -43,11 +45,20 @@ pub(super) struct Search {
     shard_count: usize,
     /// Number of evictable keys on each shard at its last visit. Empty until something is to be evicted.
     weights: Vec<u32>,
+    /// How often the databases of shards were searched to their ends without a candidate since the last one was found.
+    /// Databases without entry have had one.
+    barren: HashMap<(ShardId, u32), u32>,
 }
 
 impl Search {
     pub(super) fn new(seed: u64, shard_count: usize) -> Search {
-        Search { pool: Pool::default(), random: Random::new(seed), shard_count, weights: Vec::new() }
+        Search {
+            pool: Pool::default(),
+            random: Random::new(seed),
+            shard_count,
+            weights: Vec::new(),
+            barren: HashMap::new(),
+        }
     }
 
     /// Prepares for evicting keys by `policy`.
@@ -117,7 +128,7 @@ impl Search {
         if !tx.hold.shards().is_used(id) {
             return 0;
         }
-        let (lfu, now) = (tx.config.lfu, tx.now);
+        let (lfu, now, spares_queues) = (tx.config.lfu, tx.now, !tx.config.evicts_queues);
         let placement = tx.hold.shards().placement();
         let mut weight = 0;
         for (number, db) in tx.hold.shard_mut(id).dbs.iter_mut() {
@@ -125,23 +136,38 @@ impl Search {
             if len == 0 {
                 continue;
             }
-            weight += len;
+            let mut has_offered = false;
             let mut offer = |record: keyspace::RecordRef<'_>| {
                 let Some(score) = policy.score(record, lfu, now) else { return false };
                 let hash = placement.hash(record.key());
                 self.pool.offer(Candidate { score, shard: id, db: number, hash });
+                has_offered = true;
                 true
             };
             if policy == (Policy { only_volatile: false, rank: Rank::Chance }) {
                 let (random, other_random) = (self.random.next_u64(), self.random.next_u64());
-                db.random(random, other_random).map(offer);
-                continue;
+                let chosen = db.random(random, other_random);
+                let chosen = chosen.filter(|record| !(spares_queues && db.queues().owns(*record)));
+                if chosen.is_some_and(&mut offer) {
+                    self.barren.remove(&(id, number));
+                    weight += len;
+                    continue;
+                }
             }
             let mut left = if policy.rank == Rank::Chance { 1 } else { sample_count };
-            db.sample(BUCKETS_PER_VISIT, &mut |record| {
+            let has_wrapped = db.sample(BUCKETS_PER_VISIT, spares_queues, &mut |record| {
                 left -= usize::from(offer(record));
                 left > 0
             });
+            if has_offered {
+                self.barren.remove(&(id, number));
+            } else if has_wrapped {
+                *self.barren.entry((id, number)).or_default() += 1;
+            }
+            // Once for the part before the place where the search began, and once for the whole.
+            if self.barren.get(&(id, number)).is_none_or(|searched| *searched < 2) {
+                weight += len;
+            }
         }
         weight
     }
@@ -164,6 +190,9 @@ impl Search {
 fn evict(tx: &mut Tx, policy: Policy, candidate: &Candidate) -> bool {
     let db = &tx.hold.shard(candidate.shard).dbs[candidate.db as usize];
     let Some(record) = db.find_hashed(candidate.hash) else { return false };
+    if !tx.config.evicts_queues && db.queues().owns(record) {
+        return false;
+    }
     let score = policy.score(record, tx.config.lfu, tx.now);
     if score.is_none_or(|score| score < candidate.score) {
         return false;
@@ -203,6 +232,44 @@ mod tests {
             Some(Attempt::Nothing)
         );
         assert_eq!(thread.local.line("DBSIZE"), ":200\r\n");
+    }
+
+    /// What is left after all that may go has gone, in the end.
+    #[track_caller]
+    fn check_left(policy: Policy, requests: &[&str], left: &str) {
+        let mut thread = Alone::new();
+        requests.iter().for_each(|request| _ = thread.local.line(request));
+        let mut search = Search::new(7, thread.shards().count());
+        search.begin(policy);
+        let ends = (1..=5000).any(|_| search.evict_one(policy, 5, &mut thread) == Attempt::Nothing);
+        assert!(ends, "{policy:?}: it notices that nothing is left to evict");
+        assert_eq!(thread.local.line("DBSIZE"), left, "{policy:?}");
+        // What may go later is found then.
+        thread.local.line("SET later v EX 100");
+        assert!(
+            (1..=5000).any(|_| search.evict_one(policy, 5, &mut thread) == Attempt::Evicted),
+            "{policy:?}"
+        );
+    }
+
+    #[test]
+    fn queues_and_blessed_keys_stay_and_the_search_ends() {
+        let mut requests = vec![
+            "LPUSH queue:mail job",
+            "EXPIRE queue:mail 100",
+            "ZADD schedule 7 job",
+            "EXPIRE schedule 100",
+        ];
+        let keys: Vec<[String; 2]> = (0..50)
+            .map(|key| [format!("SET key:{key} v EX 100"), format!("SET blessed:{key} v EX 100")])
+            .collect();
+        let blessings: Vec<String> = (0..50).map(|key| format!("BLESS SET blessed:{key} NO-EVICT")).collect();
+        requests.extend(keys.iter().flatten().chain(&blessings).map(String::as_str));
+        for number in 0..10 {
+            if let Some(policy) = Policy::numbered(number) {
+                check_left(policy, &requests, ":52\r\n");
+            }
+        }
     }
 
     #[test]

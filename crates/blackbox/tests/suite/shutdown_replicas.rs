@@ -78,3 +78,73 @@ fn nobody_waits_for_ever() {
     assert!(primary.log().contains("Lagging replica 127.0.0.1:"), "{}", primary.log());
     replica.signal(Signal::CONT);
 }
+
+/// The reply of a shutdown that is refused.
+const REFUSED: &str = "(error) ERR Errors trying to SHUTDOWN. Check logs.";
+
+#[test]
+fn a_safe_shutdown_keeps_data_that_are_nowhere_else() {
+    let alone = &["--save", ""][..];
+    let mut primary = Server::start(2, "auto", &[&OPTIONS[..], alone].concat());
+    let mut client = primary.client();
+    for request in ["SHUTDOWN SAFE", "SHUTDOWN SAFE NOSAVE", "SHUTDOWN NOW SAFE"] {
+        check(&mut client, request, REFUSED);
+    }
+    check(&mut client, "CONFIG SET shutdown-on-sigterm safe", "OK");
+    let refused = || primary.log().matches("SHUTDOWN SAFE: neither a disk nor a replica").count();
+    primary.signal(Signal::TERM);
+    eventually("the signal is refused, too", || refused() == 4);
+    check(&mut client, "SET key value", "OK");
+    let replica = Server::start(1, "epoll", &[&OPTIONS[..], alone].concat());
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    check(&mut client, "SHUTDOWN NOW SAFE", REFUSED);
+    primary.client().send("SHUTDOWN SAFE");
+    assert!(primary.wait().success(), "{}", primary.log());
+    check(&mut replica.client(), "GET key", "\"value\"");
+    // What a replica without its primary has may be nowhere else.
+    eventually("it has noticed", || !is_up(&replica));
+    check(&mut replica.client(), "SHUTDOWN SAFE", REFUSED);
+    let mut replica = replica;
+    replica.client().send("SHUTDOWN SAFE FORCE");
+    assert!(replica.wait().success(), "{}", replica.log());
+}
+
+#[test]
+fn a_shutdown_hands_over_first() {
+    let mut primary = Server::start(2, "auto", &OPTIONS);
+    let mut client = primary.client();
+    check(&mut client, "SHUTDOWN NOSAVE FAILOVER", REFUSED);
+    assert!(
+        primary.log().contains("SHUTDOWN FAILOVER: ERR FAILOVER requires connected replicas."),
+        "{}",
+        primary.log()
+    );
+    let replica = Server::start(1, "epoll", &OPTIONS);
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    check(&mut client, "SET key value", "OK");
+    primary.client().send("SHUTDOWN NOSAVE FAILOVER SAFE");
+    assert!(primary.wait().success(), "{}", primary.log());
+    assert!(primary.log().contains("Failover completed"), "{}", primary.log());
+    let mut client = replica.client();
+    assert_eq!(client.info("replication", "role"), "master");
+    check(&mut client, "APPEND key s", "(integer) 6");
+}
+
+#[test]
+fn a_shutdown_that_cannot_hand_over_goes_on_serving() {
+    let primary = Server::start(2, "auto", &[&OPTIONS[..], &["--shutdown-timeout", "1"]].concat());
+    let replica = Server::start(1, "epoll", &OPTIONS);
+    follow(&replica, &primary);
+    eventually("it follows", || is_up(&replica));
+    let (mut client, mut asker) = (primary.client(), primary.client());
+    replica.signal(Signal::STOP);
+    check(&mut client, "SET key value", "OK");
+    asker.send("SHUTDOWN NOSAVE FAILOVER");
+    assert_eq!(asker.receive().to_string(), REFUSED);
+    assert!(primary.log().contains("SHUTDOWN FAILOVER: no replica took over"), "{}", primary.log());
+    check(&mut client, "APPEND key s", "(integer) 6");
+    assert_eq!(client.info("replication", "role"), "master");
+    replica.signal(Signal::CONT);
+}

@@ -103,7 +103,8 @@ fn load_once(from: &Folder, reading: &mut Reading, clock: &Clock, table: &Table)
     let of_data = [commands::FAMILIES, sketching::FAMILIES].concat();
     let roles = roles(table, &of_data, |name| change_of(name).is_some());
     let scripts = Scripts::new(1, |_, _| {});
-    let mut found = FoundLibraries::new(clock, &scripts, usize::MAX);
+    let version = config::Settings::default().redis_version_number();
+    let mut found = FoundLibraries::new(clock, &scripts, usize::MAX, version);
     let (progress, is_stopped) = (Progress::default(), AtomicBool::new(false));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let load = Load {

@@ -29,7 +29,7 @@ const MANIFEST: &str = "journal.manifest";
 pub struct Program<'p> {
     /// Its commands, by their original names.
     pub table: &'p Table,
-    /// The version of Redis that it is compatible with.
+    /// The version of Redis that its snapshots are said to be written by.
     pub redis_version: &'p str,
 }
 

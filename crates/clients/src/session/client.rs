@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use acl::{Access, Context, Seat};
+use acl::{Access, CallerDb, Context, Seat};
 use config::Settings;
 use effectlog::Lsn;
 use engine::{Client, Command, CommandError, CommandId, Route, Rule, Table};
@@ -152,6 +152,14 @@ pub struct Session {
 }
 
 impl Session {
+    /// The database that its command finds, of this many. A command that is queued finds the one that those before it
+    /// select.
+    pub fn caller_db(&self, database_count: u32) -> CallerDb {
+        let selected = self.multi.as_ref().and_then(|multi| multi.selected_db);
+        let db = selected.filter(|db| *db < database_count).unwrap_or(self.client.db);
+        CallerDb { db, count: database_count }
+    }
+
     /// The origin of its running command, as the log of denials names it.
     pub fn context(&self) -> Context {
         if self.multi.is_some() { Context::Multi } else { Context::TopLevel }

@@ -7,6 +7,7 @@
 //! Not here: connections, threads, and the causes of transitions (`server`, `life/`).
 
 mod client;
+mod filter;
 mod needs;
 mod parser;
 mod pause;
@@ -16,10 +17,11 @@ mod state;
 mod transaction;
 
 pub use client::{Aside, OutputClass, ReplyMode, Session, Watching};
+pub use filter::{Class, Condition, Filter, flags};
 pub use needs::Judge;
 pub use parser::{Parser, Protocol};
 pub use pause::Pausing;
 pub use pool::{Emptied, MessagePool};
-pub use question::{Answer, Class, Filter, Listed, Question, RequestSize, Subject};
+pub use question::{Answer, Listed, Question, RequestSize, Subject};
 pub use state::{CommandState, Finish, Gathering, Part, Postponed, Retry, SyncWait, Wait};
 pub use transaction::{Executing, Multi};

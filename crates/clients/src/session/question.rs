@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::{Client, CommandError};
 
-use crate::session::Session;
+use crate::session::Filter;
 use crate::session::state::Part;
 
 /// A question on its way to a thread.
@@ -65,83 +65,11 @@ impl Answer {
     }
 }
 
-/// The kinds of clients that `CLIENT LIST` and `CLIENT KILL` tell apart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Class {
-    /// It gets replies.
-    Normal,
-    /// It subscribed to something.
-    PubSub,
-    /// It is a replica of this server.
-    Replica,
-    /// It is the primary of this server.
-    Primary,
-}
-
-impl Class {
-    /// The kind with this name, in any case.
-    pub fn parse(name: &[u8]) -> Result<Class, CommandError> {
-        match name.to_ascii_lowercase().as_slice() {
-            b"normal" => Ok(Class::Normal),
-            b"pubsub" => Ok(Class::PubSub),
-            b"replica" | b"slave" => Ok(Class::Replica),
-            b"master" => Ok(Class::Primary),
-            _ => Err(CommandError::quoting("ERR Unknown client type '", name, "'")),
-        }
-    }
-
-    /// Whether a client is of this kind.
-    pub fn has(self, session: &Session) -> bool {
-        match self {
-            Class::Normal => !session.is_subscriber() && !session.follows() && !session.is_primary,
-            Class::PubSub => session.is_subscriber(),
-            Class::Replica => session.follows(),
-            Class::Primary => session.is_primary,
-        }
-    }
-}
-
-/// Conditions on clients. A client is meant if it meets all that are given.
-#[derive(Debug, Default)]
-pub struct Filter {
-    /// Its id.
-    pub id: Option<u64>,
-    /// Its kind.
-    pub class: Option<Class>,
-    /// The number of its user.
-    pub user: Option<u64>,
-    /// Its address.
-    pub peer: Option<String>,
-    /// The address that it connected to.
-    pub local: Option<String>,
-    /// A client that is left out: the one that asks.
-    pub except: Option<u64>,
-}
-
-impl Filter {
-    /// Whether a client meets the conditions.
-    pub fn takes(&self, session: &Session) -> bool {
-        let is_at = |address: &str, wanted: &Option<String>| match wanted {
-            None => true,
-            Some(wanted) if session.is_unix => wanted.strip_suffix(":0") == Some(address),
-            Some(wanted) => wanted == address,
-        };
-        self.except != Some(session.client.id)
-            && self.id.is_none_or(|id| id == session.client.id)
-            && self.class.is_none_or(|class| class.has(session))
-            && self.user.is_none_or(|number| number == session.access.user_number())
-            && is_at(&session.peer, &self.peer)
-            && is_at(&session.local, &self.local)
-    }
-}
-
 /// The clients to list, and the request that asks for them.
 #[derive(Debug)]
 pub struct Listed {
-    /// Only clients of this kind.
-    pub class: Option<Class>,
-    /// Only clients with these ids.
-    pub ids: Option<Vec<u64>>,
+    /// Only these clients.
+    pub filter: Filter,
     /// The size of the request that asks for the list.
     pub asked: RequestSize,
 }
@@ -159,10 +87,6 @@ impl RequestSize {
     /// The size of a request with these arguments.
     pub fn of(args: &[&[u8]]) -> RequestSize {
         let argument_bytes = args.iter().map(|arg| arg.len()).sum();
-        let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
-        // `*3␍␊`, and for each argument `$5␍␊` before it and `␍␊` after it.
-        let frame_bytes = 3 + digits(args.len());
-        let bytes = frame_bytes + args.iter().map(|arg| 5 + digits(arg.len()) + arg.len()).sum::<usize>();
-        RequestSize { bytes, argument_bytes }
+        RequestSize { bytes: observe::request_bytes(args), argument_bytes }
     }
 }

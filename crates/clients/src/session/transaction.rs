@@ -4,7 +4,7 @@
 //! messages to its client may come in between and must not interrupt the array.
 
 use effectlog::Lsn;
-use engine::{Command, CommandError, CommandId, Flag, OwnedArgs};
+use engine::{Command, CommandError, CommandId, Flag, OwnedArgs, Rule};
 use resp::{Output, Reply};
 
 /// Commands between MULTI and EXEC.
@@ -16,6 +16,8 @@ pub struct Multi {
     pub refused: bool,
     /// Memory that they take.
     pub memory_bytes: usize,
+    /// The database that the last `SELECT` among them selects.
+    pub selected_db: Option<u32>,
 }
 
 /// Limit of the bytes of arguments that MULTI queues.
@@ -34,6 +36,10 @@ impl Multi {
         self.memory_bytes += args.memory_bytes();
         if self.memory_bytes > MULTI_BYTES_MAX {
             return Err(CommandError::fixed("ERR transaction exceeds the memory limit of queued commands"));
+        }
+        if command.entry.is_under(Rule::SelectsDb) {
+            let number = args.slices().get(1).and_then(|number| ds::num::parse_i64(number));
+            self.selected_db = number.and_then(|number| u32::try_from(number).ok()).or(self.selected_db);
         }
         self.queued.push((command.id, args));
         Ok(())

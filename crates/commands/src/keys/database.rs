@@ -4,8 +4,8 @@
 
 use engine::Flag::*;
 use engine::{
-    Acl, CommandError, CommandResult, Ctx, Entry, Garbage, Group, Mode, Route, Run, Shape, Store, TxMessage,
-    content, has_stream, integer, keyword_is, oneof, ready_after, token,
+    Acl, CommandError, CommandResult, Ctx, Databases, Entry, Garbage, Group, Mode, Route, Run, Shape, Store,
+    TxMessage, content, has_stream, integer, keyword_is, oneof, ready_after, token,
 };
 use shard::{Content, Ready, ShardId};
 
@@ -87,6 +87,7 @@ pub(super) const FLUSHALL: Entry = Entry {
     name: "flushall",
     summary: "Removes all keys from all databases.",
     complexity: "O(N) where N is the total number of keys in all databases",
+    databases: Databases::All,
     run: Run::Function(flushall),
     ..FLUSHDB
 };
@@ -149,6 +150,7 @@ pub(super) const SWAPDB: Entry = Entry {
     flags: &[Write, Fast],
     acl: &[Acl::Dangerous, Acl::Keyspace],
     args: &[integer("index1"), integer("index2")],
+    databases: Databases::Numbered(&[1, 2]),
     reply: Shape::OK,
     route: Route::Global,
     run: Run::Function(swapdb),

@@ -5,6 +5,7 @@
 //!
 //! Not here: `WAIT`.
 
+mod bless;
 mod database;
 pub mod digest;
 mod dump;
@@ -25,6 +26,7 @@ use engine::{CommandError, Ctx, Entry, parse_i64};
 
 /// The commands on keys and databases.
 pub const ENTRIES: &[Entry] = &[
+    bless::BLESS,
     database::DBSIZE,
     database::FLUSHALL,
     database::FLUSHDB,

@@ -6,8 +6,8 @@
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
-    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Mode, Run, Shape, integer,
-    key, keyword_is, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Databases, Entry, Group, KeySpec, Mode, Run, Shape,
+    integer, key, keyword_is, token,
 };
 use keyspace::{UnixMs, Value};
 
@@ -101,6 +101,7 @@ pub(super) const COPY: Entry = Entry {
     flags: &[Write, DenyOom],
     acl: &[Acl::Keyspace],
     keys: &[KeySpec::one(1, &[RO, Access]), KeySpec::one(2, &[OW, Update])],
+    databases: Databases::OwnAndAfter(3, "DB"),
     args: &[
         key("source", 0),
         key("destination", 1),
@@ -168,6 +169,7 @@ pub(super) const MOVE: Entry = Entry {
     flags: &[Write, Fast],
     acl: &[Acl::Keyspace],
     keys: &[KeySpec::one(1, &[RW, Access, Update])],
+    databases: Databases::OwnAnd(2),
     args: &[key("key", 0), integer("db")],
     reply: Shape::Int,
     run: Run::Function(move_key),

@@ -126,8 +126,13 @@ pub(super) const SCAN: Entry = Entry {
 /// small database. In transactions and scripts it stops at a shard that it would have to wait for. Expired
 /// keys that match the pattern are deleted.
 fn scan(ctx: &mut Ctx) -> CommandResult {
-    let mut cursor = Cursor::parse(ctx.args[1])?;
+    let cursor = Cursor::parse(ctx.args[1])?;
     let filter = Filter::parse(&ctx.args[2..])?;
+    scan_for(ctx, cursor, &filter)
+}
+
+/// Continues at `cursor` with the keys that `filter` selects.
+pub(super) fn scan_for(ctx: &mut Ctx, mut cursor: Cursor, filter: &Filter) -> CommandResult {
     let (shard_count, now) = (ctx.store.tx.hold.shards().len(), ctx.store.now());
     let mut found: Vec<Box<[u8]>> = Vec::new();
     let mut expired: Vec<Box<[u8]>> = Vec::new();
@@ -145,7 +150,7 @@ fn scan(ctx: &mut Ctx) -> CommandResult {
                 filter.type_name.is_none_or(|name| keyword_is(name, record.value().kind().name()));
             if fits_pattern && record.expired(now) {
                 expired.push(record.key().into());
-            } else if fits_pattern && fits_type {
+            } else if fits_pattern && fits_type && (!filter.is_blessed || record.marks().is_blessed) {
                 found.push(record.key().into());
             }
         });
@@ -180,16 +185,23 @@ fn scan(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
-/// The keys that `SCAN` returns.
-struct Filter<'a> {
-    count: usize,
-    pattern: Option<&'a [u8]>,
-    type_name: Option<&'a [u8]>,
+/// The keys that a scan returns.
+pub(super) struct Filter<'a> {
+    pub(super) count: usize,
+    pub(super) pattern: Option<&'a [u8]>,
+    pub(super) type_name: Option<&'a [u8]>,
+    /// Only keys that are protected from eviction.
+    pub(super) is_blessed: bool,
 }
 
 impl<'a> Filter<'a> {
     fn parse(args: &[&'a [u8]]) -> Result<Filter<'a>, CommandError> {
-        let mut filter = Filter { count: COUNT_DEFAULT, pattern: None, type_name: None };
+        Filter { count: COUNT_DEFAULT, pattern: None, type_name: None, is_blessed: false }.with(args)
+    }
+
+    /// The filter with these options.
+    pub(super) fn with(self, args: &[&'a [u8]]) -> Result<Filter<'a>, CommandError> {
+        let mut filter = self;
         let mut rest = args.iter();
         while let Some(word) = rest.next() {
             let value = *rest.next().ok_or(CommandError::SYNTAX)?;

@@ -6,12 +6,16 @@
 mod found;
 mod help;
 mod ignored;
+mod redis_version;
 mod special;
 mod table;
 mod values;
 
 pub use found::{Rename, StartConfig};
 pub use help::help;
-pub use special::{OutputLimit, SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAVE};
+pub use special::{
+    OutputLimit, SHUTDOWN_FAILOVER, SHUTDOWN_FORCE, SHUTDOWN_NOSAVE, SHUTDOWN_NOW, SHUTDOWN_SAFE,
+    SHUTDOWN_SAVE,
+};
 pub use table::*;
 pub use values::{EntryMode, Settings};

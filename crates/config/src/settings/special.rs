@@ -161,13 +161,20 @@ pub const SHUTDOWN_NOW: i64 = 4;
 /// Ends the process even if saving fails.
 pub const SHUTDOWN_FORCE: i64 = 8;
 
+/// Ends the process only if no data are lost.
+pub const SHUTDOWN_SAFE: i64 = 16;
+/// Hands over to a replica first.
+pub const SHUTDOWN_FAILOVER: i64 = 32;
+
 /// The words of `shutdown-on-sigterm`.
-const SHUTDOWN_WORDS: [(&str, i64); 5] = [
+const SHUTDOWN_WORDS: [(&str, i64); 7] = [
     ("default", 0),
     ("save", SHUTDOWN_SAVE),
     ("nosave", SHUTDOWN_NOSAVE),
     ("now", SHUTDOWN_NOW),
     ("force", SHUTDOWN_FORCE),
+    ("safe", SHUTDOWN_SAFE),
+    ("failover", SHUTDOWN_FAILOVER),
 ];
 
 /// The classes of `client-output-buffer-limit`.

@@ -4,7 +4,8 @@
 //! this table. To add a setting, add a block and read it where it matters.
 //!
 //! Settings of the process and its files are in `table/process.rs`, those of replication in `table/replication.rs`, of
-//! groups in `table/cluster.rs`, of HTTP in `table/http.rs`, of TLS in `table/tls.rs`, of queues in `table/queues.rs`, and of permissions and limits in
+//! groups in `table/cluster.rs`, of HTTP in `table/http.rs`, of the logs of commands in `table/command_log.rs`, of TLS in
+//! `table/tls.rs`, of queues in `table/queues.rs`, and of permissions and limits in
 //! `table/security.rs`. Directives of `redis.conf` that have no effect here are in `ignored.rs`.
 
 use crate::{Changeable, Id, Setting, SettingKind, Table};
@@ -79,6 +80,7 @@ macro_rules! settings {
 }
 
 mod cluster;
+mod command_log;
 mod http;
 mod process;
 mod queues;
@@ -87,6 +89,7 @@ mod security;
 mod tls;
 
 pub use cluster::*;
+pub use command_log::*;
 pub use http::*;
 pub use process::*;
 pub use queues::*;
@@ -101,12 +104,14 @@ const COUNT: usize = SERVING.len()
     + QUEUES.len()
     + TLS.len()
     + SECURITY.len()
-    + CLUSTER.len();
+    + CLUSTER.len()
+    + COMMAND_LOG.len();
 
 /// The settings that have an effect, each at the index of its number.
 pub(crate) const EFFECTIVE: &[Setting] = &{
     let mut all = [SERVING[0]; COUNT];
-    let (mut number, lists) = (0, [SERVING, PROCESS, REPLICATION, HTTP, QUEUES, TLS, SECURITY, CLUSTER]);
+    let (mut number, lists) =
+        (0, [SERVING, PROCESS, REPLICATION, HTTP, QUEUES, TLS, SECURITY, CLUSTER, COMMAND_LOG]);
     let (mut list, mut place) = (0, 0);
     while number < COUNT {
         if place == lists[list].len() {
@@ -402,7 +407,7 @@ settings! {
         default: "noeviction",
         effect: Some(Consequence::Data),
         doc: "Which keys are evicted: any (allkeys) or only those that expire (volatile)",
-        details: "Of these, the least recently used (lru) or least frequently used (lfu) ones, any (random), or those that expire first (ttl).",
+        details: "Of these, the least recently used (lru) or least frequently used (lfu) ones, any (random), or those that expire first (ttl). Of lru, lrm counts changes only, not reads. Keys that `BLESS` protects are never evicted, nor are queues unless `queue-eviction` says so.",
         ..Setting::of(group::MEMORY)
     };
     MAXMEMORY_SAMPLES = Setting {
@@ -740,26 +745,6 @@ settings! {
         default: "local0",
         change: Changeable::AtStart,
         doc: "Facility in the system's log",
-        ..Setting::of(group::WATCHING)
-    };
-    SLOWLOG_LOG_SLOWER_THAN = Setting {
-        name: "slowlog-log-slower-than",
-        alias: Some("commandlog-execution-slower-than"),
-        kind: SettingKind::Integer { min: -1, max: LONG },
-        unit: "microseconds",
-        default: "10000",
-        effect: Some(Consequence::Observed),
-        doc: "Duration above which a command is recorded in the slow log; 0: all, -1: none",
-        ..Setting::of(group::WATCHING)
-    };
-    SLOWLOG_MAX_LEN = Setting {
-        name: "slowlog-max-len",
-        alias: Some("commandlog-slow-execution-max-len"),
-        kind: SettingKind::Integer { min: 0, max: LONG },
-        unit: "commands",
-        default: "128",
-        effect: Some(Consequence::Observed),
-        doc: "Maximum number of entries in the slow log",
         ..Setting::of(group::WATCHING)
     };
     LATENCY_TRACKING = Setting {

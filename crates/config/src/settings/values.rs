@@ -17,6 +17,7 @@ use keyspace::queue::Known;
 use keyspace::{Config, HashCompression, JobSettings, Lfu};
 use resp::Limits;
 
+use crate::settings::redis_version;
 use crate::settings::special::{OutputLimit, parse_output_limits};
 use crate::settings::table::*;
 
@@ -162,6 +163,8 @@ impl Settings {
                 log_factor: self.number(LFU_LOG_FACTOR) as u64,
                 decay_minutes: self.number(LFU_DECAY_TIME) as u64,
             }),
+            ignores_reads: self.policy().is_some_and(|policy| policy.rank == Rank::Unchanged),
+            evicts_queues: self.is_on(QUEUE_EVICTION),
             promotes: self.is_on(PROMOTE),
             jobs: JobSettings {
                 tries: self.number(JOB_TRIES) as u64,
@@ -273,6 +276,16 @@ impl Settings {
     /// How much memory scripts may use on each thread.
     pub fn script_memory_bytes_max(&self) -> usize {
         self.number(SCRIPT_MEMORY_BYTES_MAX) as usize
+    }
+
+    /// The version of Redis that clients are told.
+    pub fn redis_version(&self) -> &'static str {
+        redis_version::text(self.redis_version_number())
+    }
+
+    /// The version of Redis that scripts are told, with a byte for each part.
+    pub fn redis_version_number(&self) -> u32 {
+        self.number(REDIS_VERSION) as u32
     }
 
     /// Number of databases.

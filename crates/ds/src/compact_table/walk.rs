@@ -235,11 +235,12 @@ impl<B: Block> CompactTable<B> {
         place: Sampling,
         buckets_max: usize,
         visit: &mut dyn FnMut(B::Ref<'a>) -> bool,
-    ) -> Sampling {
+    ) -> (Sampling, bool) {
         let Sampling { mut segment, mut slot } = place;
+        let mut has_wrapped = false;
         for _ in 0..buckets_max {
             match self.segments.get(segment).map(|segment| segment.bucket(slot / SLOTS)) {
-                None => (segment, slot) = (0, 0),
+                None => (segment, slot, has_wrapped) = (0, 0, true),
                 Some(None) => (segment, slot) = (segment + 1, 0),
                 Some(Some(slots)) => {
                     let rest = &slots[slot % SLOTS..];
@@ -247,13 +248,13 @@ impl<B: Block> CompactTable<B> {
                     for block in rest.iter().map(|slot| slot.get()) {
                         slot += 1;
                         if block.is_some_and(|block| !visit(block)) {
-                            return Sampling { segment, slot };
+                            return (Sampling { segment, slot }, has_wrapped);
                         }
                     }
                 }
             }
         }
-        Sampling { segment, slot }
+        (Sampling { segment, slot }, has_wrapped)
     }
 
     /// Removes and returns the blocks of one segment; `None` when the table is empty. Frees a large table in slices.

@@ -230,7 +230,7 @@ fn read_with_buffer<'s>(
     match found {
         Some(mut record) => {
             shard.stats.keyspace_hits.add(1);
-            if touch {
+            if touch && !config.ignores_reads {
                 let word = word_after_use(record.lend().access(), config, *now, &mut shard.random);
                 record.set_read(word);
             }

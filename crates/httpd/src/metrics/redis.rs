@@ -151,6 +151,7 @@ const NAMES: &[Name] = &[
     counter("acl_access_denied_cmd", "redis_acl_access_denied_cmd_total"),
     counter("acl_access_denied_key", "redis_acl_access_denied_key_total"),
     counter("acl_access_denied_channel", "redis_acl_access_denied_channel_total"),
+    counter("acl_access_denied_db", "redis_acl_access_denied_db_total"),
     gauge("current_client_thread", "redis_current_client_thread"),
     // Replication
     gauge("connected_slaves", "redis_connected_slaves"),

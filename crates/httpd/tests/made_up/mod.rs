@@ -39,8 +39,7 @@ impl MadeUp {
         let users = Users::new(Grammar { table: &table, all_channels: true }, None);
         let placement = shard::Placement::new(ds::hashing::Seed::new(1), 2, None);
         let quiet = observe::ObserveSettings {
-            slow_us: None,
-            slow_log_len_max: 0,
+            logs: Default::default(),
             latency_threshold_ms: None,
             tracks_durations: true,
         };

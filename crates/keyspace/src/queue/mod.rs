@@ -218,6 +218,19 @@ impl Queues {
         self.find(hash, key).map(SharedBlock::get)
     }
 
+    /// Whether a record of the database is a queue, or one of the keys beside a queue that say what its jobs are.
+    pub fn owns(&self, record: RecordRef<'_>) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let (key, kind) = (record.key(), record.value().kind());
+        let is_queue = || {
+            matches!(kind, Kind::List | Kind::ZSet | Kind::Stream)
+                && self.figures(hashing::hash(&self.seed, key), key).is_some()
+        };
+        queue_with_jobs(key, kind).is_some() || Rule::of(key).is_some() || is_rate(key) || is_queue()
+    }
+
     /// The figures of a queue that a client waits for. If the key is not known but its name is that of a queue, it
     /// becomes known as a list.
     pub fn awaited(&mut self, hash: u64, key: &[u8]) -> Option<Arc<Figures>> {

@@ -90,7 +90,7 @@ impl<'a> RecordMut<'a> {
 
     /// Replaces the value and returns the old one.
     pub fn replace_value(&mut self, value: Value) -> Value {
-        self.change_marks(|_| Marks::default());
+        self.change_marks(Marks::of_replaced_value);
         let mut old = None;
         self.0.replace(|record| {
             record.rebuilt(|key, replaced, access, form| {
@@ -104,7 +104,7 @@ impl<'a> RecordMut<'a> {
     /// Replaces the value by a string, in the same block if possible. Returns the old value if it was not a string.
     #[inline]
     pub fn set_string(&mut self, bytes: &[u8]) -> Option<Value> {
-        self.change_marks(|_| Marks::default());
+        self.change_marks(Marks::of_replaced_value);
         let content = parse_int(bytes).map_or(Content::Text(bytes), Content::Int);
         if self.write_over(content) { None } else { self.change_string(content, bytes) }
     }

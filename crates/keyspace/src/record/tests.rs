@@ -121,7 +121,8 @@ fn an_expiry_takes_room_once_there_is_one() {
 
 #[test]
 fn marks_take_room_once_there_are_some_and_end_with_the_value() {
-    let all = Marks { flags: 7, cas: u64::MAX, is_stale: true, was_token_sent: true };
+    let all = Marks { flags: 7, cas: u64::MAX, is_stale: true, was_token_sent: true, is_blessed: true };
+    let blessed = Marks { is_blessed: true, ..Marks::default() };
     for (text, room) in [(&b"short"[..], 24), (&[b'x'; 3000], 8 + MARKS_BYTES)] {
         let mut db = db(b"key", text);
         let without = read(&db, b"key").1;
@@ -139,15 +140,15 @@ fn marks_take_room_once_there_are_some_and_end_with_the_value() {
             db.set_expiry(7, b"key", expiry);
             assert_eq!((db.find(7, b"key").and_then(|record| record.expiry()), marks(&db)), (expiry, all));
         }
-        // A changed value keeps the flags; a replaced value loses all marks.
+        // A changed value keeps the flags; a replaced value loses all marks but that of the key.
         db.find_mut(7, b"key").expect("it is there").into_value();
-        assert_eq!(marks(&db), Marks { flags: 7, ..Marks::default() });
+        assert_eq!(marks(&db), Marks { flags: 7, ..blessed });
         mark(&mut db);
         assert!(db.find_mut(7, b"key").expect("it is there").set_string(text).is_none());
-        assert_eq!(marks(&db), Marks::default());
+        assert_eq!(marks(&db), blessed);
         mark(&mut db);
         db.find_mut(7, b"key").expect("it is there").replace_value(Value::Str(Str::Int(1)));
-        assert_eq!(marks(&db), Marks::default());
+        assert_eq!(marks(&db), blessed);
         db.find_mut(7, b"key").expect("it is there").set_access(1);
         assert!(!db.find(7, b"key").expect("it is there").was_read());
     }

@@ -42,7 +42,7 @@ if found[1] then pcall(struct.pack, ARGV[1], unpack(found, 2)) end
 return 1";
 
 thread_local! {
-    static ENGINE: RefCell<Engine> = RefCell::new(Engine::new(MEMORY_BYTES));
+    static ENGINE: RefCell<Engine> = RefCell::new(Engine::new(MEMORY_BYTES, 0x0007_0205));
 }
 
 /// Runs `source`, which must return 1.

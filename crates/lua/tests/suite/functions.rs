@@ -20,7 +20,7 @@ struct Bench {
 impl Bench {
     fn new(memory_bytes_max: usize) -> Bench {
         Bench {
-            engine: FunctionEngine::new(memory_bytes_max),
+            engine: FunctionEngine::new(memory_bytes_max, 0x0007_0205),
             host: MemoryHost::default(),
             set: LibrarySet::default(),
         }

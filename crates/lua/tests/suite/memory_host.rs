@@ -97,7 +97,11 @@ impl Bench {
     }
 
     pub(crate) fn with_memory(memory_bytes_max: usize) -> Bench {
-        Bench { engine: Engine::new(memory_bytes_max), host: MemoryHost::default(), proto: Proto::Resp2 }
+        Bench {
+            engine: Engine::new(memory_bytes_max, 0x0007_0205),
+            host: MemoryHost::default(),
+            proto: Proto::Resp2,
+        }
     }
 
     /// Runs a source. Returns the reply's bytes, and how the run ended.

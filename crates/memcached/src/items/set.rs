@@ -187,7 +187,9 @@ pub(super) fn store(ctx: &mut Ctx, item: &Item) -> Result<Ending, CommandError> 
 fn put(ctx: &mut Ctx, item: &Item, expiry: Expiry, marks: Marks) {
     store_string(ctx, item.key, item.value, expiry);
     if marks != Marks::default() {
-        ctx.store.mark(item.key, marks);
+        // Protection from eviction belongs to the key, not to the item.
+        let is_blessed = ctx.store.peek(item.key).is_some_and(|record| record.marks().is_blessed);
+        ctx.store.mark(item.key, Marks { is_blessed, ..marks });
     }
 }
 

@@ -219,7 +219,7 @@ fn latency_doctor(ctx: &mut Ctx) -> CommandResult {
     if events.keys().any(|event| event.ends_with("command")) {
         report.push_str("\n- SLOWLOG GET shows which commands those were.\n");
         let threshold_ms = settings.latency_threshold_ms.unwrap_or(0);
-        if settings.slow_us.is_none_or(|slow_us| slow_us / 1000 > threshold_ms) {
+        if settings.slow_us().is_none_or(|slow_us| slow_us / 1000 > threshold_ms) {
             report.push_str("- It misses some: slowlog-log-slower-than is above the threshold.\n");
         }
     }

@@ -2,6 +2,8 @@
 
 use crate::observing::Entry;
 
+mod commandlog;
+mod hotkeys;
 mod info;
 mod latency;
 mod memory;
@@ -11,5 +13,12 @@ mod slowlog;
 pub use info::{InfoValue, figures};
 
 /// The commands of this crate.
-pub const ENTRIES: &[Entry] =
-    &[info::INFO, latency::LATENCY, memory::MEMORY, monitor::MONITOR, slowlog::SLOWLOG];
+pub const ENTRIES: &[Entry] = &[
+    commandlog::COMMANDLOG,
+    hotkeys::HOTKEYS,
+    info::INFO,
+    latency::LATENCY,
+    memory::MEMORY,
+    monitor::MONITOR,
+    slowlog::SLOWLOG,
+];

@@ -1,8 +1,10 @@
-//! SLOWLOG: the commands that took long.
+//! SLOWLOG: the commands that took long. COMMANDLOG shows them, too.
 
 use engine::Flag::*;
-use engine::{CommandError, CommandResult, Group, Shape, integer, subcommand_error};
+use engine::{CommandResult, Group, Shape, integer, subcommand_error};
 
+use super::commandlog::{ENTRIES, parse_count, show};
+use crate::LogKind;
 use crate::observing::{Ctx, Entry, Run};
 
 /// SLOWLOG and its subcommands.
@@ -32,14 +34,7 @@ const SLOWLOG_GET: Entry = Entry {
     args: &[integer("count").optional()],
     history: &[("4.0.0", "Added client IP address, port and name to the reply.")],
     tips: &["request_policy:all_nodes", "nondeterministic_output"],
-    reply: Shape::Array(&Shape::Tuple(&[
-        Shape::Int,
-        Shape::Int,
-        Shape::Int,
-        Shape::BULKS,
-        Shape::Bulk,
-        Shape::Bulk,
-    ])),
+    reply: ENTRIES,
     run: Run::Function(slowlog_get),
     ..SUBCOMMAND
 };
@@ -47,27 +42,10 @@ const SLOWLOG_GET: Entry = Entry {
 fn slowlog_get(ctx: &mut Ctx) -> CommandResult {
     let count = match ctx.args {
         [_, _] => COUNT_DEFAULT,
-        [_, _, count] => match ds::num::parse_i64(count) {
-            Some(-1) => usize::MAX,
-            Some(count) if count >= 0 => count as usize,
-            _ => return Err(CommandError::new("ERR count should be greater than or equal to -1")),
-        },
+        [_, _, count] => parse_count(count)?,
         _ => return Err(subcommand_error(ctx.args)),
     };
-    let log = ctx.host.facts.observed().slow_log();
-    ctx.reply.array(count.min(log.entries.len()));
-    for command in log.entries.iter().take(count) {
-        ctx.reply.array(6);
-        ctx.reply.int(command.id as i64);
-        ctx.reply.int(command.unix_seconds as i64);
-        ctx.reply.int(command.duration_us as i64);
-        ctx.reply.array(command.args.len());
-        for arg in &command.args {
-            ctx.reply.bulk(arg);
-        }
-        ctx.reply.bulk(command.caller.peer.as_bytes());
-        ctx.reply.bulk(&command.caller.name);
-    }
+    show(ctx, LogKind::Slow, count);
     Ok(())
 }
 
@@ -82,7 +60,7 @@ const SLOWLOG_LEN: Entry = Entry {
 };
 
 fn slowlog_len(ctx: &mut Ctx) -> CommandResult {
-    let len = ctx.host.facts.observed().slow_log().entries.len();
+    let len = ctx.host.facts.observed().command_log(LogKind::Slow).entries.len();
     ctx.reply.int(len as i64);
     Ok(())
 }
@@ -99,7 +77,7 @@ const SLOWLOG_RESET: Entry = Entry {
 };
 
 fn slowlog_reset(ctx: &mut Ctx) -> CommandResult {
-    ctx.host.facts.observed().slow_log().entries.clear();
+    ctx.host.facts.observed().command_log(LogKind::Slow).entries.clear();
     ctx.reply.ok();
     Ok(())
 }

@@ -9,6 +9,7 @@
 mod node;
 mod operate;
 mod slot;
+mod slot_stats;
 #[cfg(test)]
 mod tests;
 
@@ -96,6 +97,7 @@ const CLUSTER: Entry = Entry {
         operate::SETSLOT,
         node::CLUSTER_SHARDS,
         operate::SLAVES,
+        slot_stats::CLUSTER_SLOT_STATS,
         node::CLUSTER_SLOTS,
     ],
     ..Entry::DEFAULT
@@ -157,6 +159,8 @@ fn cluster_help(ctx: &mut Ctx) -> CommandResult {
         "    Return <node-id> replicas.",
         "SAVECONFIG",
         "    Force saving cluster configuration on disk.",
+        "SLOT-STATS",
+        "    Return an array of slot usage statistics for slots assigned to the current node.",
         "SLOTS",
         "    Return information about slots range mappings. Each range is made of:",
         "    start, end, master and replicas IP addresses, ports and ids",

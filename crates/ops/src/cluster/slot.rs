@@ -81,7 +81,7 @@ fn keys_in(ctx: &Ctx, wanted: u16) -> Vec<Box<[u8]>> {
 }
 
 /// The slot of a key, as all clients of a cluster compute it.
-fn slot(key: &[u8]) -> u16 {
+pub(super) fn slot(key: &[u8]) -> u16 {
     crc16(hash_tag(key)) % SLOTS
 }
 

@@ -12,6 +12,7 @@ fn id(text: &str) -> ReplicationId {
 
 fn options() -> LinkOptions {
     LinkOptions {
+        node: None,
         credentials: None,
         port: 7812,
         address: None,

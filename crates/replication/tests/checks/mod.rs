@@ -18,6 +18,7 @@ struct Got {
 pub(crate) fn check_primary(input: &[u8]) {
     let limits = Limits { bulk_bytes_max: 64, inline_bytes_max: 32, args_max: 8, authenticated: true };
     let options = LinkOptions {
+        node: None,
         mark: None,
         credentials: None,
         port: 6380,

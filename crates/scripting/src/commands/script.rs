@@ -15,7 +15,15 @@ pub(super) const SCRIPT: Entry = Entry {
     since: "2.6.0",
     group: Group::Scripting,
     arity: -2,
-    subcommands: &[SCRIPT_DEBUG, SCRIPT_EXISTS, SCRIPT_FLUSH, SCRIPT_HELP, SCRIPT_KILL, SCRIPT_LOAD],
+    subcommands: &[
+        SCRIPT_DEBUG,
+        SCRIPT_EXISTS,
+        SCRIPT_FLUSH,
+        SCRIPT_HELP,
+        SCRIPT_KILL,
+        SCRIPT_LOAD,
+        SCRIPT_SHOW,
+    ],
     ..Entry::DEFAULT
 };
 
@@ -113,6 +121,8 @@ fn script_help(ctx: &mut Ctx) -> CommandResult {
         "    Kill the currently executing Lua script.",
         "LOAD <script>",
         "    Load a script into the scripts cache without executing it.",
+        "SHOW <sha1>",
+        "    Show a script from the scripts cache.",
     ])
 }
 
@@ -157,4 +167,23 @@ fn script_load(ctx: &mut Ctx) -> CommandResult {
         }
         Err(failure) => refuse_source(ctx, failure),
     }
+}
+
+const SCRIPT_SHOW: Entry = Entry {
+    name: "show",
+    summary: "Show server-side Lua script in the script cache.",
+    complexity: "O(1).",
+    since: "8.0.0",
+    arity: 3,
+    args: &[string("sha1")],
+    reply: Shape::Bulk,
+    run: Run::Function(script_show),
+    ..SUBCOMMAND
+};
+
+fn script_show(ctx: &mut Ctx) -> CommandResult {
+    let found = Sha1Hex::parse(ctx.args[2]).and_then(|sha| ctx.host.states().scripts.cache().get(&sha));
+    let script = found.ok_or(CommandError::NO_SCRIPT)?;
+    ctx.reply.bulk(script.source());
+    Ok(())
 }

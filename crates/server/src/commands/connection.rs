@@ -2,7 +2,9 @@
 
 use clients::session::ReplyMode;
 use engine::Flag::*;
-use engine::{Acl, CommandError, CommandResult, Group, Mode, Route, Rule, Shape, integer, parse_i64, string};
+use engine::{
+    Acl, CommandError, CommandResult, Databases, Group, Mode, Route, Rule, Shape, integer, parse_i64, string,
+};
 use proactor::ConnId;
 use resp::Proto;
 
@@ -142,6 +144,7 @@ const SELECT: Entry = Entry {
     rules: &[Rule::SelectsDb],
     acl: &[Acl::Connection],
     mode: Mode::Session,
+    databases: Databases::Numbered(&[1]),
     args: &[integer("index")],
     reply: Shape::OK,
     run: Run::Function(select),

@@ -13,6 +13,7 @@ pub(super) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '
     let (command, args) = (call.command.id, call.args);
     let (shared, clock) = (host.shared, host.net.driver.clock());
     let session = host.current.as_deref_mut();
+    let caller_db = session.as_deref().map(|session| session.caller_db(shared.settings.databases()));
     let (progress, access) = session.map(|session| (&mut session.progress, &session.access)).unzip();
     let mut work = QueueWork {
         progress,
@@ -20,7 +21,8 @@ pub(super) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '
         label: &|client| shared.registry.label(client),
         may_change: &|command, args, keys| {
             let access: &Access = access.expect("commands that find out keys stay on their client's thread");
-            access.may_change(command, args, keys)
+            let caller_db = caller_db.expect("so it has a database");
+            access.may_change(caller_db, command, args, keys)
         },
         now_ns: &mut || clock.monotonic_ns(),
     };

@@ -4,7 +4,6 @@ use engine::Flag::*;
 use engine::{CommandResult, Group, Shape, integer, keyword_is, parse_i64};
 
 use crate::commands::own::{Ctx, Entry, Run};
-use crate::version::REDIS_VERSION;
 
 /// These commands.
 pub(crate) const ENTRIES: &[Entry] = &[LOLWUT, TIME];
@@ -58,6 +57,7 @@ fn lolwut(ctx: &mut Ctx) -> CommandResult {
         count = numbers.first().map_or(1, |count| (*count).clamp(1, DARTS_MAX) as usize);
     }
     let dart = "        ·\n      · ·\n  ━━━━━━━━━━━━▶\n      · ·\n        ·\n";
-    ctx.reply.verbatim("txt", format!("{}Redis ver. {REDIS_VERSION}\n", dart.repeat(count)).as_bytes());
+    let version = ctx.host.shared.settings.redis_version();
+    ctx.reply.verbatim("txt", format!("{}Redis ver. {version}\n", dart.repeat(count)).as_bytes());
     Ok(())
 }

@@ -15,7 +15,7 @@ use engine::{
     Acl, Client, CommandError, CommandId, CommandResult, Due, Group, KeySpec, Mode, Outcome, OwnedArgs,
     Route, Rule, Shape, Tx, key,
 };
-use observe::Call;
+use observe::{Call, RequestSource};
 use resp::{Output, Reply};
 use shard::ShardId;
 
@@ -274,7 +274,7 @@ fn run_queued(
     let started = host.net.driver.clock().ticks();
     let mark = out.mark();
     let mut outcome = tx.run(command, &args, &client, host, &mut out);
-    let call = Call { command, args: &args, started, mark, out: &out };
+    let call = Call { command, args: &args, started, mark, out: &out, source: RequestSource::Kept };
     let ThreadHost { reports, current, net, shared, .. } = host;
     reports.count(&call, &client, &mut outcome, current.as_deref(), net.driver.clock());
     reports.monitor(command, &args, running(current), shared, net.driver.clock());
@@ -290,6 +290,7 @@ fn what_is_lost(lack: Lack) -> &'static str {
     match lack {
         Lack::Authentication | Lack::User => "no permission",
         Lack::Permission(denied) => match denied.reason {
+            Reason::Database => "no permission to access database",
             Reason::Command | Reason::Auth => "no permission to execute the command or subcommand",
             Reason::Key => "no permission to touch the specified keys",
             Reason::Channel => "no permission to access one of the channels used as argument to the command",

@@ -5,7 +5,6 @@ use engine::{CommandResult, OwnCall};
 
 use crate::life::gather::ask;
 use crate::thread::{ThreadHost, running};
-use crate::version::REDIS_VERSION;
 
 /// Runs a command of `clients`.
 pub(crate) fn run(host: &mut ThreadHost, function: Function, call: OwnCall<'_, '_>) -> CommandResult {
@@ -31,7 +30,7 @@ impl ThreadHost {
                 registry: &shared.registry,
                 directory: &shared.directory,
                 notices: &shared.following.notices,
-                redis_version: REDIS_VERSION,
+                redis_version: shared.settings.redis_version(),
             },
             stats: self.reports.accounting.stats(),
             now_ms: self.net.now_ms,

@@ -23,7 +23,8 @@ impl Thread {
         self.host.net.note_question(number);
         let part = match subject {
             Subject::Kill(filter) => {
-                let meant = mark_to_close(&mut self.host.net.connections, &filter, number);
+                let net = &mut self.host.net;
+                let meant = mark_to_close(&mut net.connections, &filter, net.now_ms, number);
                 // The client that asks gets its reply first.
                 for &(conn, _) in meant.iter().filter(|(_, id)| *id != asker.id) {
                     self.close(conn, CloseMode::Now);
@@ -63,7 +64,9 @@ impl ThreadHost {
                 return net.messages.answer(asker, Part::Lines(lines));
             }
             Subject::Kill(filter) => {
-                scripts.is_caller_killed |= running.as_deref().is_some_and(|session| filter.takes(session));
+                let now_ms = net.now_ms;
+                scripts.is_caller_killed |=
+                    running.as_deref().is_some_and(|session| filter.takes(session, now_ms));
                 net.kill_within(running, filter, number)
             }
             Subject::Move { id, thread } => {
@@ -105,12 +108,12 @@ impl Network {
 
     /// Marks the clients that `filter` selects, to be closed when the running command has ended. Returns their number.
     fn kill_within(&mut self, running: Option<&mut Session>, filter: &Filter, number: u64) -> u64 {
-        let meant = mark_to_close(&mut self.connections, filter, number);
+        let meant = mark_to_close(&mut self.connections, filter, self.now_ms, number);
         for &(conn, _) in &meant {
             self.driver.pause_reading(conn);
             self.events.push_back(Event::Closed { conn, error: Some(ErrorKind::ConnectionAborted) });
         }
-        let running = running.filter(|session| filter.takes(session));
+        let running = running.filter(|session| filter.takes(session, self.now_ms));
         let is_running = running.map(|session| session.close_after_reply = true).is_some();
         meant.len() as u64 + u64::from(is_running)
     }
@@ -156,9 +159,7 @@ impl Network {
         let running = running.map(|session| (ConnId::from_bits(session.client.connection), session));
         for (conn, session) in unasked(&mut self.connections, number).chain(running) {
             let id = session.client.id;
-            let is_wanted = listed.class.is_none_or(|class| class.has(session))
-                && listed.ids.as_ref().is_none_or(|wanted| wanted.contains(&id));
-            if is_wanted {
+            if listed.filter.takes(session, self.now_ms) {
                 let mut usage = self.driver.usage(conn);
                 let mut argument_bytes = session.state.argument_bytes();
                 if id == asker {
@@ -176,8 +177,13 @@ impl Network {
 
 /// Marks the clients that `filter` selects, so that they do not leave while others are closed, because their closing may
 /// run their commands.
-fn mark_to_close(connections: &mut Connections, filter: &Filter, number: u64) -> Vec<(ConnId, u64)> {
-    let meant = unasked(connections, number).filter(|(_, session)| filter.takes(session));
+fn mark_to_close(
+    connections: &mut Connections,
+    filter: &Filter,
+    now_ms: u64,
+    number: u64,
+) -> Vec<(ConnId, u64)> {
+    let meant = unasked(connections, number).filter(|(_, session)| filter.takes(session, now_ms));
     let mark = |(conn, session): (ConnId, &mut Session)| {
         session.close_after_reply = true;
         (conn, session.client.id)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clients::session::{Parser, Part};
 use engine::{ArgSlices, Flag, Needs, Outcome, Task, Tx, Work};
-use observe::{Accounting, Call};
+use observe::{Accounting, Call, RequestSource};
 use proactor::{CloseMode, ConnId, Event};
 use resp::{Output, Parsed, Reply, RequestParser};
 use shard::Delegated;
@@ -164,7 +164,7 @@ impl ThreadHost {
                 let client = self.session().client;
                 let started = self.net.driver.clock().ticks();
                 let mut outcome = tx.run(command, args, &client, self, out);
-                let call = Call { command, args, started, mark, out };
+                let call = Call { command, args, started, mark, out, source: RequestSource::Kept };
                 let (current, clock) = (self.current.as_deref(), self.net.driver.clock());
                 self.reports.count(&call, &client, &mut outcome, current, clock);
             }

@@ -5,7 +5,7 @@ use background::snapshot::Share;
 use clients::session::Pausing;
 use engine::mutant::{self, Mutant};
 use engine::{Client, Command, Forget, Mode, Outcome, OwnedArgs, Task, Tx, TxMessage, Work};
-use observe::Call;
+use observe::{Call, RequestSource};
 use resp::Proto;
 use scripting::{Demands, States};
 use shard::{Delegated, ShardId};
@@ -139,7 +139,14 @@ impl Thread {
                 task.restore = self.tx.restore.take();
                 finish(self);
                 if is_for_a_client {
-                    let call = Call { command, args: &args, started, mark, out: &task.reply };
+                    let call = Call {
+                        command,
+                        args: &args,
+                        started,
+                        mark,
+                        out: &task.reply,
+                        source: RequestSource::Kept,
+                    };
                     let (current, clock) = (self.host.current.as_deref(), self.host.net.driver.clock());
                     self.host.reports.count(&call, &task.client, &mut task.outcome, current, clock);
                     self.host.reports.accounting.stats().delegated.add(1);

@@ -20,7 +20,7 @@ use engine::{
     TxMessage, Work,
 };
 use journal::Refusal;
-use observe::{Call, EntryType};
+use observe::{Call, EntryType, RequestSource};
 use proactor::CloseMode;
 use replication::Standing;
 use resp::{Output, Reply};
@@ -385,7 +385,7 @@ impl Thread {
         self.tx.wrote = false;
         let mut outcome = self.tx.run(command, args, &client, &mut self.host, out);
         finish(self);
-        let call = Call { command, args, started, mark, out };
+        let call = Call { command, args, started, mark, out, source: RequestSource::Turn };
         let (current, clock) = (self.host.current.as_deref(), self.host.net.driver.clock());
         self.host.reports.count(&call, &client, &mut outcome, current, clock);
         match outcome {

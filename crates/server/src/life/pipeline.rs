@@ -113,7 +113,7 @@ impl Thread {
         let (was_paused, is_replica) = (std::mem::take(&mut session.is_reading_paused), session.follows());
         self.host.current = Some(session);
         let (clock, ticks_max) = (self.host.net.driver.clock(), self.host.balancing.serving_ticks_max);
-        self.host.reports.accounting.begin_serving(clock, ticks_max);
+        self.host.reports.accounting.begin_serving(clock, ticks_max, io.input.as_slice().len());
         let began = self.host.reports.accounting.lap();
         let (output_bytes, mark) = (io.output.len(), io.output.mark());
         self.tx.seen = Lsn::NONE;

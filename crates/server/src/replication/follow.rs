@@ -6,7 +6,7 @@ use std::time::Duration;
 use config::REPL_TIMEOUT;
 use effectlog::StreamPosition;
 use engine::{Client, Command, CommandError, Outcome, Table, TxMessage};
-use observe::Call;
+use observe::{Call, RequestSource};
 use persistence::{Role, names};
 use proactor::{BlockingStep, CloseMode, ConnId};
 use replication::{
@@ -216,7 +216,7 @@ impl Stage for Host<'_> {
         (tx.wrote, tx.keeps_due) = (false, true);
         let mut outcome = tx.run(command, args, &client, host, &mut self.replies);
         tx.keeps_due = false;
-        let call = Call { command, args, started, mark, out: &self.replies };
+        let call = Call { command, args, started, mark, out: &self.replies, source: RequestSource::Within };
         let (current, clock) = (host.current.as_deref(), host.net.driver.clock());
         host.reports.count(&call, &client, &mut outcome, current, clock);
         tx.restore = None;

@@ -17,7 +17,7 @@ use process::supervisor::Supervisor;
 use process::system;
 
 use crate::shared::Shared;
-use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA, REDIS_VERSION};
+use crate::version::{ALLOCATOR, BUILD_ID, DARTER_VERSION, GIT_DIRTY, GIT_SHA};
 
 /// A server, and the time of the request.
 pub(super) struct Asked {
@@ -45,7 +45,7 @@ impl Facts for Asked {
         let shared = self.shared;
         let settings = &shared.settings;
         Server {
-            redis_version: REDIS_VERSION,
+            redis_version: settings.redis_version(),
             darter_version: DARTER_VERSION,
             git_sha: GIT_SHA,
             git_dirty: GIT_DIRTY,

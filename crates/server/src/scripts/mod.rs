@@ -23,8 +23,9 @@ pub(crate) struct ThreadScripts {
 impl ThreadScripts {
     /// The scripts of thread number `id`.
     pub(crate) fn new(id: u16, shared: &'static Shared, clock: Clock) -> ThreadScripts {
-        let bytes_max = shared.settings.script_memory_bytes_max();
-        let lua = States::new(&shared.scripts, usize::from(id), clock, bytes_max);
+        let settings = &shared.settings;
+        let (bytes_max, version) = (settings.script_memory_bytes_max(), settings.redis_version_number());
+        let lua = States::new(&shared.scripts, usize::from(id), clock, bytes_max, version);
         ThreadScripts { lua, aside: Aside::default(), is_caller_killed: false }
     }
 }

@@ -9,7 +9,7 @@
 use acl::{Context, Lack};
 use clients::session::{Part, Session};
 use engine::{Client, Command, CommandError, CommandId, CommandResult, Outcome, OwnCall, Tx};
-use observe::Call;
+use observe::{Call, RequestSource};
 use proactor::ConnId;
 use replication::Standing as Refused;
 use resp::{Output, Proto, Reply};
@@ -114,7 +114,9 @@ impl ScriptHost for ThreadHost {
         let refused = if is_about_to_run {
             self.permit_in(Context::Lua, command, args).err()
         } else {
-            self.session().access.user().check(command, args).err().map(Lack::Permission)
+            let database_count = self.shared.settings.databases();
+            let caller_db = self.session().caller_db(database_count);
+            self.session().access.user().check(caller_db, command, args).err().map(Lack::Permission)
         };
         match refused {
             Some(Lack::Permission(denied)) => {
@@ -137,7 +139,7 @@ impl ScriptHost for ThreadHost {
         let mark = out.mark();
         let mut outcome = tx.run(command, args, &client, self, out);
         if !matches!(outcome, Outcome::Again(_)) {
-            let call = Call { command, args, started, mark, out };
+            let call = Call { command, args, started, mark, out, source: RequestSource::Within };
             let (current, clock) = (running(&mut self.current), self.net.driver.clock());
             self.reports.count(&call, &client, &mut outcome, Some(current), clock);
             self.reports.monitor(command, args, current, self.shared, clock);

@@ -280,7 +280,9 @@ impl<'s> Loader<'s> {
 
     /// The receiver of loaded libraries.
     fn found(&self) -> FoundLibraries<'_> {
-        FoundLibraries::new(self.clock, self.scripts, self.settings.script_memory_bytes_max())
+        let (bytes_max, version) =
+            (self.settings.script_memory_bytes_max(), self.settings.redis_version_number());
+        FoundLibraries::new(self.clock, self.scripts, bytes_max, version)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::connections::balancing::threads_at_work;
 use crate::error::Error;
 use crate::message::Message;
 use crate::shared::Shared;
-use crate::version::{DARTER_VERSION, REDIS_VERSION};
+use crate::version::{DARTER_VERSION, SNAPSHOT_REDIS_VERSION};
 use keyspace::eviction::Rank;
 
 /// For so much memory one thread visits shards.
@@ -134,7 +134,7 @@ impl Shared {
         now_ms: u64,
         purpose: Purpose,
     ) -> io::Result<()> {
-        encoder.aux("redis-ver", REDIS_VERSION.as_bytes())?;
+        encoder.aux("redis-ver", SNAPSHOT_REDIS_VERSION.as_bytes())?;
         encoder.aux(VERSION_AUX, DARTER_VERSION.as_bytes())?;
         encoder.aux("redis-bits", b"64")?;
         encoder.aux("ctime", (now_ms / 1000).to_string().as_bytes())?;

@@ -33,7 +33,7 @@ impl ThreadHost {
         command: &Command,
         args: &[&[u8]],
     ) -> Result<(), Lack> {
-        let users = &self.shared.users;
+        let (users, database_count) = (&self.shared.users, self.shared.settings.databases());
         let session = self.session();
         // A script uses the users as they were when it began.
         let is_outdated = context != Context::Lua && session.access.has_missed_change(users);
@@ -41,7 +41,8 @@ impl ThreadHost {
             session.close_after_reply = true;
             return Err(Lack::User);
         }
-        if let Err(lack) = session.access.check(command, args) {
+        let caller_db = session.caller_db(database_count);
+        if let Err(lack) = session.access.check(caller_db, command, args) {
             if let Lack::Permission(denied) = lack {
                 let (reason, object) = (denied.reason, denied.object(command, args));
                 let user = session.access.user().name.clone();
@@ -51,7 +52,7 @@ impl ThreadHost {
         }
         // Only SORT asks this, and it is not checked again for a client without limits.
         if !session.access.is_limited() || command.entry.route == Route::Sort {
-            session.client.reads_all_keys = session.access.may_read_all(command, args);
+            session.client.reads_all_keys = session.access.may_read_all(caller_db, command, args);
         }
         Ok(())
     }

@@ -64,6 +64,34 @@ fn keys_have_slots() {
     check(client, "CLUSTER GETKEYSINSLOT 15495 10", "1) \"a\"");
     check(client, "CLUSTER GETKEYSINSLOT 3300 0", "(empty array)");
     assert_eq!(client.show("CLUSTER GETKEYSINSLOT 3300 2").lines().count(), 2);
+    let stats = |slot: u16, keys: u8| {
+        resp::Value::Array(vec![
+            resp::Value::Int(slot.into()),
+            resp::Value::Array(vec![resp::Value::Bulk(b"key-count".to_vec()), resp::Value::Int(keys.into())]),
+        ])
+    };
+    for (request, expected) in [
+        ("SLOTSRANGE 3299 3301", vec![stats(3299, 0), stats(3300, 3), stats(3301, 0)]),
+        ("ORDERBY key-count LIMIT 3", vec![stats(3300, 3), stats(15495, 1), stats(0, 0)]),
+        ("orderby KEY-COUNT asc limit 2", vec![stats(0, 0), stats(1, 0)]),
+    ] {
+        assert_eq!(
+            client.call(&format!("CLUSTER SLOT-STATS {request}")),
+            resp::Value::Array(expected),
+            "{request}"
+        );
+    }
+    for (request, error) in [
+        ("SLOTSRANGE 1 0", "Start slot number 1 is greater than end slot number 0"),
+        ("SLOTSRANGE 0 16384", "Invalid or out of range slot"),
+        ("SLOTSRANGE x 1", "Invalid or out of range slot"),
+        ("ORDERBY cpu-usec", "Unrecognized sort metric for ORDERBY."),
+        ("ORDERBY key-count LIMIT 0", "Limit has to lie in between 1 and 16384 (maximum number of slots)."),
+        ("ORDERBY key-count ASC DESC", "Multiple filters of the same type are disallowed."),
+        ("ORDERBY key-count LIMIT", "syntax error"),
+    ] {
+        check(client, &format!("CLUSTER SLOT-STATS {request}"), &format!("(error) ERR {error}"));
+    }
     for line in ["CLUSTER COUNTKEYSINSLOT 16384", "CLUSTER COUNTKEYSINSLOT -1"] {
         check(client, line, "(error) ERR Invalid slot");
     }

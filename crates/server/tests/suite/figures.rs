@@ -230,3 +230,124 @@ fn keys_are_counted_where_they_are() {
         assert_eq!(figure(client, "clients", "total_blocking_keys_on_nokey"), 0);
     });
 }
+
+/// The size and the first word of each command in a log, oldest first.
+fn sizes(client: &mut Client, kind: &str) -> Vec<(i64, String)> {
+    let resp::Value::Array(entries) = client.call(&format!("COMMANDLOG GET -1 {kind}")) else {
+        panic!("no array")
+    };
+    let size = |entry: &resp::Value| {
+        let resp::Value::Array(fields) = entry else { panic!("no array") };
+        let (resp::Value::Int(size), resp::Value::Array(words)) = (&fields[2], &fields[3]) else {
+            panic!("{fields:?}")
+        };
+        (*size, blackbox::text(&words[0]))
+    };
+    entries.iter().rev().map(size).collect()
+}
+
+#[test]
+fn large_requests_and_replies_are_logged_with_their_sizes() {
+    let options = ["--commandlog-request-larger-than", "1000", "--commandlog-reply-larger-than", "1000"];
+    for mode in ["roam", "home"] {
+        let server = Server::start(2, "auto", &[&options[..], &["--shard-entry", mode]].concat());
+        let client = &mut server.client();
+        // `*3␍␊$3␍␊SET␍␊$1␍␊k␍␊$<length>␍␊…␍␊`
+        let (small, large) = ("v".repeat(971), "v".repeat(972));
+        check(client, &format!("SET k {small}"), "OK");
+        assert_eq!(sizes(client, "large-request"), [], "{mode}");
+        check(client, &format!("SET k {large}"), "OK");
+        assert_eq!(sizes(client, "large-request"), [(1000, "SET".to_owned())], "{mode}");
+        // `$<length>␍␊…␍␊`
+        client.show("GET k");
+        check(client, "SET j 0123456789", "OK");
+        assert_eq!(sizes(client, "large-reply"), [], "{mode}");
+        check(client, "APPEND k 0123456789012345678901234567890123456789", "(integer) 1012");
+        client.show("GET k");
+        assert_eq!(sizes(client, "large-reply"), [(1012 + 9, "GET".to_owned())], "{mode}");
+        // Each command of a transaction counts by itself, and what a script calls has no request.
+        for line in ["COMMANDLOG RESET large-reply", "COMMANDLOG RESET large-request", "MULTI"] {
+            client.show(line);
+        }
+        for line in [&format!("SET m {large}"), "GET m", "GET k"] {
+            check(client, line, "QUEUED");
+        }
+        client.show("EXEC");
+        client.show(&format!(
+            "EVAL \"redis.call('SET','n',ARGV[1]..ARGV[1]) return redis.call('GET','n')\" 0 {small}"
+        ));
+        let words = |client: &mut Client, kind: &str| -> Vec<String> {
+            sizes(client, kind).into_iter().map(|(_, word)| word).collect()
+        };
+        assert_eq!(words(client, "large-request"), ["SET", "SET", "EVAL"], "{mode}: queued, then run");
+        assert_eq!(words(client, "large-reply"), ["GET", "EXEC", "GET", "EVAL"], "{mode}");
+        // Nothing is logged if it is turned off, and limits of length hold.
+        check(client, "CONFIG SET commandlog-large-reply-max-len 2 commandlog-request-larger-than -1", "OK");
+        check(client, "COMMANDLOG RESET large-request", "OK");
+        client.show(&format!("SET k {large}{large}"));
+        client.show("GET k");
+        assert_eq!(sizes(client, "large-request"), [], "{mode}");
+        assert_eq!(words(client, "large-reply"), ["EVAL", "GET"], "{mode}");
+        check(client, "COMMANDLOG LEN large-reply", "(integer) 2");
+    }
+}
+
+#[test]
+fn hot_keys_are_those_that_cost_most() {
+    on_each_server(|server| {
+        let client = &mut server.client();
+        check(client, "SET cold v", "OK");
+        check(client, &format!("SET hot {}", "v".repeat(2000)), "OK");
+        check(client, "HOTKEYS START METRICS 2 NET CPU COUNT 2", "OK");
+        for key in ["hot", "cold", "hot", "missing"] {
+            client.show(&format!("GET {key}"));
+        }
+        // A transaction counts by its commands, a script by its keys; what has no keys does not count.
+        for line in ["MULTI", "GET hot", "EXEC", "PING", "EVAL \"return redis.call('GET',KEYS[1])\" 1 hot"] {
+            client.show(line);
+        }
+        check(client, "HOTKEYS STOP", "OK");
+        client.show("GET cold");
+        let resp::Value::Array(nodes) = client.call("HOTKEYS GET") else { panic!("no array") };
+        let resp::Value::Array(fields) = &nodes[0] else { panic!("no pairs") };
+        let field = |name: &str| -> &resp::Value {
+            let at = fields.chunks(2).find(|pair| blackbox::text(&pair[0]) == name).expect(name);
+            &at[1]
+        };
+        let names: Vec<String> = fields.chunks(2).map(|pair| blackbox::text(&pair[0])).collect();
+        assert_eq!(
+            names,
+            [
+                "tracking-active",
+                "sample-ratio",
+                "selected-slots",
+                "all-commands-all-slots-us",
+                "net-bytes-all-commands-all-slots",
+                "collection-start-time-unix-ms",
+                "collection-duration-ms",
+                "total-cpu-time-user-ms",
+                "total-cpu-time-sys-ms",
+                "total-net-bytes",
+                "by-cpu-time-us",
+                "by-net-bytes"
+            ]
+        );
+        assert_eq!(field("tracking-active").to_string(), "(integer) 0");
+        assert_eq!(field("selected-slots").to_string(), "1) 1) (integer) 0\n   2) (integer) 16383");
+        // `*2␍␊$3␍␊GET␍␊$3␍␊hot␍␊` and `$2000␍␊…␍␊`, three times; and the script.
+        let get = 22 + 2009;
+        let eval = "*4\r\n$4\r\nEVAL\r\n$32\r\nreturn redis.call('GET',KEYS[1])\r\n$1\r\n1\r\n$3\r\nhot\r\n"
+            .len()
+            + 2009;
+        let resp::Value::Array(by_bytes) = field("by-net-bytes") else { panic!("no array") };
+        assert_eq!(blackbox::text(&by_bytes[0]), "hot");
+        assert_eq!(by_bytes[1], resp::Value::Int(3 * get + eval as i64));
+        let of_missing = 26 + 5;
+        assert_eq!(
+            (blackbox::text(&by_bytes[2]), &by_bytes[3]),
+            ("missing".to_owned(), &resp::Value::Int(of_missing))
+        );
+        assert_eq!(by_bytes.len(), 4, "COUNT 2");
+        assert_eq!(field("total-net-bytes"), field("net-bytes-all-commands-all-slots"));
+    });
+}

@@ -9,12 +9,14 @@ use blackbox::{Client, Server, SetAtEnd, check, eventually, on_each_server};
 use ds::random::Random;
 use resp::Value;
 
-const POLICIES: [&str; 7] = [
+const POLICIES: [&str; 9] = [
     "allkeys-lru",
     "allkeys-lfu",
+    "allkeys-lrm",
     "allkeys-random",
     "volatile-lru",
     "volatile-lfu",
+    "volatile-lrm",
     "volatile-random",
     "volatile-ttl",
 ];
@@ -402,4 +404,64 @@ fn a_replica_evicts_only_if_it_is_asked_to() {
     assert!(is_up(&replica));
     eventually("there is room", || used(reader) <= limit + SLACK);
     check(client, "DBSIZE", "(integer) 3001");
+}
+
+#[test]
+fn queues_and_blessed_keys_are_not_evicted() {
+    for policy in ["allkeys-lru", "allkeys-random"] {
+        let server =
+            Server::start(2, "auto", &["--maxmemory-policy", policy, "--notify-keyspace-events", "Eg"]);
+        let client = &mut server.client();
+        let listener = &mut server.client();
+        listener.call("SUBSCRIBE __keyevent@0__:bless __keyevent@0__:unbless");
+        listener.receive();
+        let value = "x".repeat(1000);
+        check(client, &format!("LPUSH queue:mail {value}"), "(integer) 1");
+        check(client, &format!("ZADD schedule 7 {value}"), "(integer) 1");
+        check(client, &format!("SET session {value}"), "OK");
+        check(client, "BLESS SET session NO-EVICT", "(integer) 1");
+        assert!(listener.receive().to_string().contains("session"), "bless");
+        let limit = leave_room(client, 200_000);
+        let fill: Vec<_> = (0..2000).map(|number| words(&format!("SET k{number} {value}"))).collect();
+        assert!(call_all(client, &fill).iter().all(|reply| reply.to_string() == "OK"), "{policy}");
+        eventually("there is room", || used(client) <= limit + SLACK);
+        check(client, "EXISTS queue:mail schedule session", "(integer) 3");
+        // With nothing else left, writes are refused, and room is found again when there may be some.
+        check(client, "CONFIG SET maxmemory 1", "OK");
+        eventually("all else is evicted", || client.show("DBSIZE") == "(integer) 3");
+        eventually("there is no room", || client.show("SET k v").starts_with("(error) OOM"));
+        check(
+            client,
+            "BLESS SET queue:mail NO-EVICT",
+            "(error) OOM command not allowed when used memory > 'maxmemory'.",
+        );
+        check(client, "BLESS CLEAR session NO-EVICT", "(integer) 1");
+        assert!(listener.receive().to_string().contains("session"), "unbless");
+        eventually("it is evicted", || client.show("DBSIZE") == "(integer) 2");
+        check(client, "CONFIG SET queue-eviction yes", "OK");
+        eventually("queues are evicted", || client.show("DBSIZE") == "(integer) 0");
+    }
+}
+
+#[test]
+fn reads_do_not_count_where_changes_do() {
+    let server = Server::start(1, "auto", &["--maxmemory-policy", "allkeys-lrm"]);
+    let client = &mut server.client();
+    for key in ["read", "written"] {
+        check(client, &format!("SET {key} v"), "OK");
+        let Value::Bulk(dumped) = client.call(&format!("DUMP {key}")) else { panic!("a payload") };
+        client.send_args(&[b"RESTORE", key.as_bytes(), b"0", &dumped, b"REPLACE", b"IDLETIME", b"1000"]);
+        assert_eq!(client.receive().to_string(), "OK");
+    }
+    check(client, "GET read", "\"v\"");
+    check(client, "APPEND written s", "(integer) 2");
+    let idle = |client: &mut Client, key: &str| match client.call(&format!("OBJECT IDLETIME {key}")) {
+        Value::Int(seconds) => seconds,
+        other => panic!("{other}"),
+    };
+    assert!(idle(client, "read") >= 1000, "a read does not count");
+    assert!(idle(client, "written") < 1000, "a change does");
+    check(client, "CONFIG SET maxmemory-policy allkeys-lru", "OK");
+    check(client, "GET read", "\"v\"");
+    assert!(idle(client, "read") < 1000, "a read counts again");
 }

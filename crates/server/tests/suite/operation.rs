@@ -135,10 +135,43 @@ fn version_and_help_are_printed() {
     for flag in ["--version", "-v"] {
         let text = String::from_utf8(run(&[], &[flag]).stdout).unwrap();
         assert!(text.starts_with("Darter server v=") && text.contains(" sha="), "{text}");
-        assert!(text.trim_end().contains(" redis_version=7.2."), "{text}");
+        assert!(text.trim_end().contains(" redis_version=8.6.0"), "{text}");
     }
     let text = String::from_utf8(run(&[], &["--help"]).stdout).unwrap();
     assert!(text.contains("--tcp-keepalive <seconds>") && text.contains("[default: 300]"), "{text}");
+}
+
+#[test]
+fn clients_and_scripts_are_told_the_version_of_redis_that_is_set() {
+    for (options, version, number) in [
+        (&[][..], "8.6.0", 0x0008_0600),
+        (&["--redis-version", "7.2"], "7.2.7", 0x0007_0207),
+        (&["--redis-version", "8.10"], "8.10.0", 0x0008_0a00),
+    ] {
+        let server = Server::start(1, "auto", options);
+        let mut client = server.client();
+        assert_eq!(client.info("server", "redis_version"), version);
+        assert!(client.show("HELLO 2").contains(&format!("\"{version}\"")), "{version}");
+        assert!(client.show("LOLWUT").contains(&format!("Redis ver. {version}")), "{version}");
+        let script = "return {redis.REDIS_VERSION,redis.REDIS_VERSION_NUM}";
+        assert_eq!(
+            client.show(&format!("EVAL \"{script}\" 0")),
+            format!("1) \"{version}\"\n2) (integer) {number}")
+        );
+        let library =
+            "#!lua name=l\nlocal v=redis.REDIS_VERSION redis.register_function('f',function() return v end)";
+        client.send_args(&[b"FUNCTION", b"LOAD", library.as_bytes()]);
+        assert_eq!(client.receive(), Value::Bulk(b"l".to_vec()));
+        assert_eq!(client.show("FCALL f 0"), format!("\"{version}\""));
+    }
+    for version in ["9.0", "8", "7.2.7", "", "-1", "99999999999999999999"] {
+        let output = run(&[], &["--test-config", "--redis-version", version]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            errors.contains("argument(s) must be one of the following: 7.2, 7.4, 8.0, "),
+            "{version}: {errors}"
+        );
+    }
 }
 
 #[test]
@@ -492,8 +525,8 @@ fn called_redis_server_it_reports_the_version_of_redis_first() {
         String::from_utf8(output.stdout).unwrap()
     };
     let (redis, own) = (line(path.as_ref()), line(&blackbox::binary().unwrap()));
-    assert!(redis.starts_with("Redis server v=7.2.") && redis.contains(" darter_version="), "{redis}");
-    assert!(own.starts_with("Darter server v=") && own.contains(" redis_version=7.2."), "{own}");
+    assert!(redis.starts_with("Redis server v=8.6.0 ") && redis.contains(" darter_version="), "{redis}");
+    assert!(own.starts_with("Darter server v=") && own.contains(" redis_version=8.6.0"), "{own}");
 }
 
 #[test]

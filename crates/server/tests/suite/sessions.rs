@@ -417,3 +417,62 @@ fn leaving() {
     assert_eq!(client.receive().to_string(), "OK");
     client.expect_end();
 }
+
+#[test]
+fn clients_are_selected_by_what_the_list_shows_of_them() {
+    let server = Server::start(2, "auto", &[]);
+    let asker = &mut server.client();
+    let mut others: Vec<_> = ["CLIENT SETNAME worker-1", "CLIENT SETINFO lib-name redis-rb", "SELECT 3"]
+        .map(|line| {
+            let mut client = server.client();
+            check(&mut client, line, "OK");
+            client
+        })
+        .into();
+    check(&mut others[1], "CLIENT SETINFO lib-ver 5.0", "OK");
+    check(&mut others[2], "CLIENT CAPA redirect", "OK");
+    check(&mut others[2], "MULTI", "OK");
+    let ids: Vec<i64> = others[..2].iter_mut().map(Client::id).collect();
+    let own = asker.id();
+    let id_of = |line: &str| line["id=".len()..].split(' ').next().unwrap().parse::<i64>().unwrap();
+    let third = id_of(&text(&asker.call("CLIENT LIST DB 3")));
+    let all = [own, ids[0], ids[1], third];
+    for (filter, wanted) in [
+        ("NAME worker-1", &[all[1]][..]),
+        ("NOT-NAME worker-1", &[all[0], all[2], all[3]]),
+        ("LIB-NAME redis-rb LIB-VER 5.0", &[all[2]]),
+        ("LIB-NAME redis-rb LIB-VER 6.0", &[]),
+        ("NOT-LIB-VER 5.0 SKIPME yes", &[all[1], all[3]]),
+        ("DB 3", &[all[3]]),
+        ("NOT-DB 0", &[all[3]]),
+        ("CAPA r", &[all[3]]),
+        ("NOT-CAPA r SKIPME yes", &[all[1], all[2]]),
+        ("FLAGS x", &[all[3]]),
+        ("FLAGS N SKIPME yes", &[all[1], all[2]]),
+        ("NOT-FLAGS N", &[all[3]]),
+        ("FLAGS xN", &[]),
+        ("FLAGS x FLAGS N SKIPME yes", &[all[1], all[2]]),
+        ("IP 127.0.0.1", &all),
+        ("IP 127.0.0", &[]),
+        ("NOT-IP 127.0.0.1", &[]),
+        ("USER default NOT-TYPE pubsub", &all),
+        ("NOT-USER default", &[]),
+        ("MAXAGE 1000000", &[]),
+        ("IDLE 1000000", &[]),
+    ] {
+        let reply = text(&asker.call(&format!("CLIENT LIST {filter}")));
+        let mut shown: Vec<i64> = reply.lines().map(id_of).collect();
+        shown.sort_unstable();
+        let mut wanted = wanted.to_vec();
+        wanted.sort_unstable();
+        assert_eq!(shown, wanted, "{filter}");
+    }
+    let not_these = format!("CLIENT LIST NOT-ID {own} {} NOT-FLAGS x", ids[0]);
+    assert!(text(&asker.call(&not_these)).starts_with(&format!("id={} ", ids[1])));
+    check(asker, &format!("CLIENT KILL ID {} ID {} NOT-DB 3", ids[0], third), "(integer) 1");
+    others[0].expect_end();
+    check(asker, "CLIENT KILL FLAGS x", "(integer) 1");
+    others[2].expect_end();
+    check(asker, "CLIENT KILL LIB-NAME redis-rb NOT-NAME x", "(integer) 1");
+    others[1].expect_end();
+}

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::session::{Class, Filter, Part, Subject};
+use crate::session::{Condition, Filter, Part, Subject};
 use engine::Flag::*;
-use engine::{CommandError, CommandResult, Rule, Shape, integer, keyword_is, oneof, string, token};
+use engine::{CommandError, CommandResult, Rule, Shape, integer, oneof, string, token};
 use resp::Reply;
 
 use super::SUBCOMMAND;
+use super::filter::*;
 use crate::{Ctx, Entry, Run};
 
 pub(super) const CLIENT_KILL: Entry = Entry {
@@ -42,7 +43,28 @@ pub(super) const CLIENT_KILL: Entry = Entry {
                     string("username").token("USER").optional(),
                     string("addr").display("ip:port").token("ADDR").optional(),
                     string("laddr").display("ip:port").token("LADDR").optional().since("6.2.0"),
-                    oneof("skipme", &[token("yes", "YES"), token("no", "NO")]).token("SKIPME").optional(),
+                    SKIPME,
+                    MAXAGE.since("7.4.0"),
+                    NAME,
+                    IDLE,
+                    FLAGS,
+                    LIB_NAME,
+                    LIB_VER,
+                    DB,
+                    CAPA,
+                    IP,
+                    NOT_ID,
+                    NOT_TYPE,
+                    NOT_ADDR,
+                    NOT_LADDR,
+                    NOT_USER,
+                    NOT_FLAGS,
+                    NOT_NAME,
+                    NOT_LIB_NAME,
+                    NOT_LIB_VER,
+                    NOT_DB,
+                    NOT_CAPA,
+                    NOT_IP,
                 ],
             )
             .multiple(),
@@ -57,6 +79,11 @@ pub(super) const CLIENT_KILL: Entry = Entry {
             "Replaced `slave` `TYPE` with `replica`. `slave` still supported for backward compatibility.",
         ),
         ("6.2.0", "`LADDR` option."),
+        ("7.4.0", "`MAXAGE` option."),
+        (
+            "9.0.0",
+            "Several ids, filters NAME, IDLE, FLAGS, LIB-NAME, LIB-VER, DB, CAPA, IP and the NOT- variants of filters, as in Valkey.",
+        ),
     ],
     reply: Shape::OneOf(&[Shape::OK, Shape::Int]),
     run: Run::Function(client_kill),
@@ -64,40 +91,19 @@ pub(super) const CLIENT_KILL: Entry = Entry {
 };
 
 /// The clients that the arguments select.
-fn filter(ctx: &mut Ctx) -> Result<Filter, CommandError> {
-    let asker = ctx.store.client.id;
-    let users = ctx.host.server.users;
-    let text = |arg: &[u8]| Some(String::from_utf8_lossy(arg).into_owned());
-    if let [address] = ctx.args[2..] {
-        return Ok(Filter { peer: text(address), ..Filter::default() });
-    }
-    let mut filter = Filter { except: Some(asker), ..Filter::default() };
-    for pair in ctx.args[2..].chunks(2) {
-        let [option, value] = *pair else { return Err(CommandError::SYNTAX) };
-        match option.to_ascii_lowercase().as_slice() {
-            b"id" => {
-                let id = ds::num::parse_i64(value).filter(|id| *id > 0);
-                let id = id.ok_or_else(|| CommandError::new("ERR client-id should be greater than 0"))?;
-                filter.id = Some(id as u64);
-            }
-            b"type" => filter.class = Some(Class::parse(value)?),
-            b"user" => {
-                let account = users.find(value);
-                let account = account.ok_or(CommandError::quoting("ERR No such user '", value, "'"))?;
-                filter.user = Some(account.number);
-            }
-            b"addr" => filter.peer = text(value),
-            b"laddr" => filter.local = text(value),
-            b"skipme" if keyword_is(value, "YES") => filter.except = Some(asker),
-            b"skipme" if keyword_is(value, "NO") => filter.except = None,
-            _ => return Err(CommandError::SYNTAX),
+fn selected(ctx: &Ctx) -> Result<Filter, CommandError> {
+    match ctx.args[2..] {
+        [address] => {
+            let mut filter = Filter::default();
+            filter.add(Condition::Peer(String::from_utf8_lossy(address).into_owned()), false);
+            Ok(filter)
         }
+        _ => parse(ctx, For::Kill),
     }
-    Ok(filter)
 }
 
 fn client_kill(ctx: &mut Ctx) -> CommandResult {
-    let filter = filter(ctx)?;
+    let filter = selected(ctx)?;
     let is_old_form = ctx.args.len() == 3;
     let finish = move |parts: Vec<Part>, reply: &mut Reply<'_>| match Part::total(&parts) {
         0 if is_old_form => reply.error("ERR No such client"),

@@ -3,15 +3,16 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::session::{Class, Listed, Part, Protocol, RequestSize, Session, Subject};
+use crate::session::{Listed, Part, Protocol, RequestSize, Session, Subject, flags};
 use engine::Flag::*;
-use engine::{CommandError, CommandResult, Rule, Shape, Table, integer, keyword_is, oneof, token};
+use engine::{CommandResult, Rule, Shape, Table, integer, oneof, string, token};
 use proactor::Usage;
 use pubsub::ClientTracking;
 use resp::Proto;
 use shard::Scope;
 
 use super::SUBCOMMAND;
+use super::filter::*;
 use crate::{Ctx, Entry, Run};
 
 pub(super) const CLIENT_INFO: Entry = Entry {
@@ -53,6 +54,31 @@ pub(super) const CLIENT_LIST: Entry = Entry {
         .optional()
         .since("5.0.0"),
         integer("client-id").token("ID").optional().multiple().since("6.2.0"),
+        string("username").token("USER").optional(),
+        string("addr").display("ip:port").token("ADDR").optional(),
+        string("laddr").display("ip:port").token("LADDR").optional(),
+        SKIPME,
+        MAXAGE,
+        NAME,
+        IDLE,
+        FLAGS,
+        LIB_NAME,
+        LIB_VER,
+        DB,
+        CAPA,
+        IP,
+        NOT_ID,
+        NOT_TYPE,
+        NOT_ADDR,
+        NOT_LADDR,
+        NOT_USER,
+        NOT_FLAGS,
+        NOT_NAME,
+        NOT_LIB_NAME,
+        NOT_LIB_VER,
+        NOT_DB,
+        NOT_CAPA,
+        NOT_IP,
     ],
     history: &[
         ("2.8.12", "Added unique client `id` field."),
@@ -61,6 +87,10 @@ pub(super) const CLIENT_LIST: Entry = Entry {
         ("6.2.0", "Added `argv-mem`, `tot-mem`, `laddr` and `redir` fields and the optional `ID` filter."),
         ("7.0.0", "Added `resp`, `multi-mem`, `rbs` and `rbp` fields."),
         ("7.0.3", "Added `ssub` field."),
+        (
+            "9.0.0",
+            "Added filters USER, ADDR, LADDR, SKIPME, MAXAGE, NAME, IDLE, FLAGS, LIB-NAME, LIB-VER, DB, CAPA, IP and the NOT- variants of filters, as in Valkey.",
+        ),
     ],
     tips: &["nondeterministic_output"],
     reply: Shape::Verbatim,
@@ -69,21 +99,9 @@ pub(super) const CLIENT_LIST: Entry = Entry {
 };
 
 fn client_list(ctx: &mut Ctx) -> CommandResult {
-    let mut class = None;
-    let mut ids: Option<Vec<u64>> = None;
-    match &ctx.args[2..] {
-        [] => {}
-        [option, name] if keyword_is(option, "TYPE") => class = Some(Class::parse(name)?),
-        [option, wanted @ ..] if keyword_is(option, "ID") && !wanted.is_empty() => {
-            let parse = |arg: &&[u8]| {
-                ds::num::parse_i64(arg).ok_or_else(|| CommandError::new("ERR Invalid client ID"))
-            };
-            let parsed: Result<Vec<i64>, CommandError> = wanted.iter().map(parse).collect();
-            ids = Some(parsed?.into_iter().map(|id| id as u64).collect());
-        }
-        _ => return Err(CommandError::SYNTAX),
-    }
-    let listed = Listed { class, ids: ids.clone(), asked: RequestSize::of(ctx.args) };
+    let filter = parse(ctx, For::List)?;
+    let ids = filter.ids().map(<[u64]>::to_vec);
+    let listed = Listed { filter, asked: RequestSize::of(ctx.args) };
     let finish = move |parts: Vec<Part>, reply: &mut resp::Reply<'_>| {
         let mut lines = Part::sorted_lines(parts);
         if let Some(ids) = ids {
@@ -153,26 +171,4 @@ pub fn line(session: &Session, usage: Usage, argument_bytes: usize, now_ms: u64,
         line.push_str(" capa=r\n");
     }
     line
-}
-
-/// The letters of `flags=`.
-fn flags(session: &Session) -> String {
-    let letters = [
-        ('O', session.monitor),
-        ('S', session.follows()),
-        ('M', session.is_primary),
-        ('P', session.is_subscriber()),
-        ('x', session.transaction().is_some()),
-        ('b', session.state.is_waiting()),
-        ('d', session.watching.flag.is_raised()),
-        ('c', session.close_mode().is_some()),
-        ('U', session.is_unix),
-        ('t', session.tracking.is_some()),
-        ('R', session.tracking.as_ref().is_some_and(|tracking| tracking.is_broken)),
-        ('B', session.tracking.as_ref().is_some_and(|tracking| tracking.broadcasts)),
-        ('e', session.no_evict),
-        ('T', session.client.no_touch),
-    ];
-    let shown: String = letters.iter().filter(|(_, is_set)| *is_set).map(|(letter, _)| *letter).collect();
-    if shown.is_empty() { "N".to_owned() } else { shown }
 }

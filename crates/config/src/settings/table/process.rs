@@ -4,7 +4,7 @@ use crate::{Changeable, Id, SettingKind};
 
 use super::{INT, SERVING, Setting, group};
 use crate::consequence::Consequence;
-use crate::settings::special;
+use crate::settings::{redis_version, special};
 
 settings! {
     PROCESS from SERVING.len();
@@ -40,7 +40,7 @@ settings! {
         name: "shutdown-on-sigint",
         kind: special::SHUTDOWN_FLAGS,
         default: "default",
-        doc: "What SIGINT does: default, or some of SHUTDOWN's save, nosave, now and force",
+        doc: "What SIGINT does: default, or some of SHUTDOWN's save, nosave, now, force, safe and failover",
         ..Setting::of(group::PROCESS)
     };
     SHUTDOWN_ON_SIGTERM = Setting {
@@ -116,6 +116,15 @@ settings! {
         default: "yes",
         doc: "Refuse write commands after a failed save, if there are save points",
         ..Setting::of(group::PROCESS)
+    };
+    REDIS_VERSION = Setting {
+        name: "redis-version",
+        kind: redis_version::KIND,
+        default: "8.6",
+        change: Changeable::AtStart,
+        doc: "Version of Redis that clients are told in INFO and HELLO, and scripts in `redis.REDIS_VERSION`",
+        details: "Clients decide by it what they may use. It changes nothing else; see [differences.md](differences.md#what-it-calls-itself).",
+        ..Setting::of(group::NETWORK)
     };
     SAVE = Setting {
         name: "save",

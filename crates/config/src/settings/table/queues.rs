@@ -31,6 +31,15 @@ settings! {
         doc: "Time after which an empty queue is forgotten, unless a client waits for it or it is paused",
         ..Setting::of(group::WATCHING)
     };
+    QUEUE_EVICTION = Setting {
+        name: "queue-eviction",
+        kind: SettingKind::Switch,
+        default: "no",
+        effect: Some(Consequence::Data),
+        doc: "Whether maxmemory-policy may evict queues; with no, it evicts other keys only",
+        details: "Queues are the lists, sorted sets and streams that `QUEUE LIST` shows, and the keys of JOB beside them.",
+        ..Setting::of(group::MEMORY)
+    };
     JOB_TRIES = Setting {
         name: "job-tries",
         kind: SettingKind::Integer { min: 1, max: i64::MAX },

@@ -276,12 +276,8 @@ mod tests {
     }
 
     fn example() -> Example {
-        let settings = ObserveSettings {
-            slow_us: None,
-            slow_log_len_max: 0,
-            latency_threshold_ms: None,
-            tracks_durations: true,
-        };
+        let settings =
+            ObserveSettings { logs: Default::default(), latency_threshold_ms: None, tracks_durations: true };
         let placement = shard::Placement::new(ds::hashing::Seed::new(1), 2, None);
         let entries: &'static [engine::Entry] = &[engine::Entry { name: "get", ..engine::Entry::DEFAULT }];
         let table = Table::new(&[entries]);

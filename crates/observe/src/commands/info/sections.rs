@@ -262,6 +262,7 @@ fn denials(report: &mut Report) {
         ("acl_access_denied_cmd", Denial::Command),
         ("acl_access_denied_key", Denial::Key),
         ("acl_access_denied_channel", Denial::Channel),
+        ("acl_access_denied_db", Denial::Database),
     ] {
         report.number(name, report.sum(|stats| &stats.denied[denial as usize]));
     }

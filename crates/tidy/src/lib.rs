@@ -27,7 +27,7 @@ use crate::sources::{root, rust_files};
 /// Lines of a crate's production code at most, empty ones and comments included.
 const CRATE_LINES_MAX: usize = 16_200;
 /// A lower limit for a crate that would otherwise attract all new code.
-const SMALLER_CRATES: &[(&str, usize)] = &[("server", 10_700)];
+const SMALLER_CRATES: &[(&str, usize)] = &[("server", 10_900)];
 /// Lines of a file at most.
 const FILE_LINES_MAX: usize = 800;
 /// Lines of a function at most.

@@ -264,7 +264,7 @@ impl Accounting {
     }
 }
 
-/// What the logs say about a command, without a figure.
+/// The entry of a log for a command, still without a figure.
 fn entry(command: &Command, args: &[&[u8]], caller: Caller, clock: &Clock) -> LoggedCommand {
     let args = shortened(&command.without_secrets(args));
     LoggedCommand { id: 0, unix_seconds: clock.now_ms() / 1000, figure: 0, args, caller }

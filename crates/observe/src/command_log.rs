@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-/// What a command is logged for.
+/// The figure by which commands get into a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogKind {
     /// It took long; the figure is its duration in microseconds.

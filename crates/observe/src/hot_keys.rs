@@ -5,7 +5,7 @@
 //! top-k elements in data streams* (2005): a key that is not in the full table takes the place of the lightest one and
 //! inherits its weight. So a heavy key is never missed, and a weight is too large by at most the lightest one.
 //!
-//! While nobody looks this costs nothing: `settings.rs` lets every command be noted only meanwhile.
+//! Without HOTKEYS START this costs nothing: `settings.rs` lets every command be noted only after it.
 //!
 //! Not here: the command (`commands/hotkeys.rs`), and when a command is noted (`accounting.rs`).
 
@@ -17,7 +17,7 @@ const TRACKED_PER_SHOWN: usize = 10;
 /// The most bytes of a key that are kept.
 const KEY_BYTES_MAX: usize = 4096;
 
-/// What is measured of keys.
+/// The metrics by which HOTKEYS ranks keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) cpu: bool,

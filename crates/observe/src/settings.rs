@@ -63,7 +63,7 @@ impl ObserveSettings {
         slow_ns.min(self.latency_threshold_ms.map_or(u64::MAX, |ms| ms.saturating_mul(1_000_000)))
     }
 
-    /// The least figure of a command in the log; the largest number if there is none.
+    /// The least figure of a command in the log; the largest number if the log is off.
     fn figure_min(&self, kind: LogKind) -> u64 {
         self.logs[kind as usize].figure_min.unwrap_or(u64::MAX)
     }

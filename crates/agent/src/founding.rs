@@ -6,9 +6,10 @@ use config::{
     CLUSTER_ACK, CLUSTER_ALONE, CLUSTER_CREATE, CLUSTER_DURABLE, CLUSTER_GRANT_MS, CLUSTER_GROUP,
     CLUSTER_MIN_IN_SYNC, CLUSTER_NAME, CLUSTER_NODE_ID, Id, Settings,
 };
+use proactor::Entropy;
 use topology::{
-    ClusterName, Document, GroupId, Instance, NodeId, OwnedSlots, Params, ReplicaGroup, Safety, SlotRange,
-    Term,
+    ClusterName, Document, GroupId, Instance, Life, NodeId, OwnedSlots, Params, ReplicaGroup, Safety,
+    SlotRange, Term,
 };
 
 /// The cluster that the settings name.
@@ -46,6 +47,21 @@ pub fn params(settings: &Settings) -> Params {
     }
 }
 
+/// The lives below this one are of no process: nodes are named by them that have not started yet. A process draws such a life
+/// once in 2^48 times.
+const UNBORN_LIVES: u64 = 1 << 16;
+
+/// Draws a life for a node that is to lead and has not started yet. It is proven dead at once, so that the node recovers the
+/// group when it starts (Group rule 10).
+pub fn draw_unborn(entropy: &mut Entropy) -> std::io::Result<Life> {
+    Ok(Life(Life::draw(entropy)?.0 % UNBORN_LIVES))
+}
+
+/// Whether this life is of no process. So nothing was acknowledged in it.
+pub(crate) fn is_unborn(life: Life) -> bool {
+    life.0 < UNBORN_LIVES
+}
+
 /// A document with one group, which owns all slots and whose leader is alone in sync. `members` need not name the leader.
 pub fn first_document(
     group: GroupId,
@@ -68,7 +84,7 @@ pub fn first_document(
 #[cfg(test)]
 mod tests {
     use config::{SettingKind, TABLE};
-    use topology::{GRANT_MS, GRANT_MS_MAX, GRANT_MS_MIN, Life, MEMBERS_MAX, NAME_BYTES_MAX};
+    use topology::{GRANT_MS, GRANT_MS_MAX, GRANT_MS_MIN, MEMBERS_MAX, NAME_BYTES_MAX};
 
     use super::*;
 

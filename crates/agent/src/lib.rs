@@ -22,8 +22,8 @@ mod watcher;
 
 pub use announcing::{ProcessFacts, announcement, own_address};
 pub use error::Error;
-pub use founding::{cluster_of, first_document, group_of, may_create, node_id_of, params};
-pub use node::{Agent, DialTls};
+pub use founding::{cluster_of, draw_unborn, first_document, group_of, may_create, node_id_of, params};
+pub use node::{Agent, DialTls, Joining};
 pub use node_state::{Adoption, NodeState, ReplicationId, TERMS_MAX, data_folder, node_in};
 pub use store_options::{StoreOptions, open_store};
 pub use watcher::{Watcher, watch};

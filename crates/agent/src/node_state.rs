@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use topology::{History, Life, NodeId, Reason, Store, Term};
 
 use crate::error::Error;
+use crate::founding::is_unborn;
 
 /// The name of the file.
 const FILE: &str = "cluster.json";
@@ -250,7 +251,11 @@ impl NodeState {
 
     /// Whether a process with this life took part in a term with this folder, as far as this node remembers. If not, the folder
     /// is not the one that was in sync, for example because the disk was replaced under the same `cluster-node-id`.
+    /// A life of no process, by which a first document names a node that has not started yet, fits any folder.
     pub fn took_part_as(&self, life: Life) -> bool {
+        if is_unborn(life) {
+            return true;
+        }
         self.kept.terms.iter().any(|entry| entry.2 == life)
     }
 

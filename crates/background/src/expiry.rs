@@ -61,14 +61,14 @@ impl Round {
     fn visit(&mut self, tx: &mut Tx, id: ShardId) -> bool {
         let mut many = false;
         for db in 0..tx.hold.shard(id).dbs.len() {
-            let (mut expired, mut with_due_fields) = (Vec::new(), Vec::new());
+            let (mut expired, mut with_due_elements) = (Vec::new(), Vec::new());
             let Some(data) = tx.hold.shard_mut(id).dbs.used_mut(db) else { continue };
             let seen_count = data.find_expired(
                 tx.now,
                 SEGMENTS_PER_VISIT,
                 EXPIRED_PER_VISIT,
                 &mut expired,
-                &mut with_due_fields,
+                &mut with_due_elements,
             );
             many |= expired.len() * 10 > seen_count && !expired.is_empty();
             self.sampled_count += seen_count;
@@ -80,11 +80,11 @@ impl Round {
                 }
             }
             let mut fields_left = EXPIRED_PER_VISIT;
-            for key in with_due_fields {
+            for key in with_due_elements {
                 if store.holds_back(&key) {
                     continue;
                 }
-                let expired_count = store.expire_fields(&key, fields_left);
+                let expired_count = store.expire_elements(&key, fields_left);
                 assert!(expired_count <= fields_left, "no more fields expire than may");
                 fields_left -= expired_count;
             }

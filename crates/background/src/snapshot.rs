@@ -137,7 +137,7 @@ impl Share {
             };
             // Reading an expired record deletes it.
             let is_due = |record: keyspace::RecordRef<'_>| {
-                record.expired(now) || record.value().first_field_expiry().is_some_and(|first| first < now)
+                record.expired(now) || record.value().first_element_expiry().is_some_and(|first| first < now)
             };
             if !writes && !db.find(hash, key).is_some_and(is_due) {
                 continue;

@@ -270,6 +270,11 @@ pub(crate) fn key(random: &mut Random, group: Group) -> Vec<u8> {
         Group::SortedSet if random.below(10) == 0 => 'e',
         Group::SortedSet => 'z',
         Group::Stream => 'x',
+        Group::Bloom => 'b',
+        Group::Cuckoo => 'c',
+        Group::CountMin => 'm',
+        Group::TopK => 'k',
+        Group::TDigest => 'd',
         Group::Cluster
         | Group::Connection
         | Group::Generic

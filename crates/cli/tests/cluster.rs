@@ -161,6 +161,9 @@ fn a_cluster_is_created_once_and_shown() {
     let group = cluster.group();
     assert_eq!((group.term, group.members.len(), &group.leader.node), (Term(1), 3, &node("a")));
     assert_eq!(cluster.dead(), [group.leader.life], "the node recovers the group when it starts");
+    let data = cluster.scratch.folder().to_owned();
+    let state = NodeState::open(&Disk::real(), &data, Some(&node("a")), &mut Entropy::from_seed(1)).unwrap();
+    assert!(state.took_part_as(group.leader.life) && !state.took_part_as(Life(u64::MAX)), "with any folder");
     let params = cluster.document().params;
     assert_eq!((params.grant_ms, params.min_in_sync), (2000, Some(1)));
     cluster.check("create x", 1, &["the store has a cluster darter already"]);

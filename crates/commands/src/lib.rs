@@ -10,6 +10,7 @@ use engine::Entry;
 pub mod bitmap;
 #[cfg(test)]
 mod clients;
+mod expiring;
 pub mod geo;
 pub mod hash;
 pub mod hll;

@@ -15,11 +15,21 @@ const MANY: usize = 20_000;
 /// The most steps that a command may take without a breath.
 const STEPS_MAX: usize = 2_048;
 
-/// Calls that take long. `$many` stands for many arguments; `$pairs` for as many pairs of a number and a text.
+/// Calls that take long. `$many` stands for many arguments; `$pairs` for as many pairs of a number and a text,
+/// `$counts` for as many of a text and a number, `$numbers` for as many numbers.
 const CALLS: &[&str] = &[
+    "BF.INSERT to_bloom ITEMS $many",
+    "BF.MADD to_bloom2 $many",
+    "BF.MEXISTS bloom $many",
     "BITCOUNT bits",
     "BITOP AND to bits bits2",
     "BITPOS bits 1",
+    "CF.INSERT to_cuckoo ITEMS $many",
+    "CF.INSERTNX to_cuckoo2 ITEMS $many",
+    "CF.MEXISTS cuckoo $many",
+    "CMS.INCRBY cms $counts",
+    "CMS.MERGE cms 2 cms cms2",
+    "CMS.QUERY cms $many",
     "COPY small copied",
     "DEL $many",
     "EXISTS $many",
@@ -79,6 +89,18 @@ const CALLS: &[&str] = &[
     "XRANGE stream - +",
     "XREAD STREAMS stream 0",
     "XREVRANGE stream + -",
+    "TDIGEST.ADD digest $numbers",
+    "TDIGEST.BYRANK digest $numbers",
+    "TDIGEST.BYREVRANK digest $numbers",
+    "TDIGEST.CDF digest $numbers",
+    "TDIGEST.MERGE to_digest 20000 $digests",
+    "TDIGEST.RANK digest $numbers",
+    "TDIGEST.REVRANK digest $numbers",
+    "TOPK.ADD top $many",
+    "TOPK.COUNT top $many",
+    "TOPK.INCRBY top $counts",
+    "TOPK.LIST top2",
+    "TOPK.QUERY top $many",
     "ZADD to_zset $pairs",
     "ZDIFF 2 zset zset2",
     "ZDIFFSTORE to 2 zset zset2",
@@ -119,7 +141,19 @@ const NEED_NONE: &[(&str, &[&str])] = &[
     ("their work is bounded by their own arguments, each of which costs a microsecond at most", BY_ARGUMENTS),
     ("a step of theirs is short", &["zincrby", "zlexcount", "zrank", "zrevrank", "zcount"]),
     ("a client waits for one element, or for one of few keys", &["blpop", "brpop", "bzpopmax", "bzpopmin"]),
-    ("as the command without waiting", &["blmovem", "blmpop", "bzmove", "bzmpop", "xreadgroup"]),
+    (
+        "as the command without waiting",
+        &["blmovem", "blmpop", "bzmove", "bzmpop", "bztsmove", "bztspop", "xreadgroup"],
+    ),
+    (
+        "they look at as many cells as a sketch has hash functions, rows or tables",
+        &["bf.add", "bf.exists", "cf.add", "cf.addnx", "cf.count", "cf.del", "cf.exists"],
+    ),
+    (
+        "they copy at most 16 MiB of a sketch, or the bytes of their argument, in one piece",
+        &["bf.loadchunk", "bf.scandump", "cf.loadchunk", "cf.scandump"],
+    ),
+    ("as TDIGEST.CDF", &["tdigest.quantile", "tdigest.trimmed_mean"]),
     ("they exchange pointers, and look through those who wait", &["swapdb"]),
     ("tests use them, and nobody else", &["pfdebug", "pfselftest"]),
     ("it reads what a client has yet to acknowledge, at most COUNT of it", &["xpending", "xautoclaim"]),
@@ -148,6 +182,16 @@ const BY_ARGUMENTS: &[&str] = &[
     "pfadd",
     "pfcount",
     "pfmerge",
+    "saddex",
+    "sexpire",
+    "sexpireat",
+    "sexpiretime",
+    "spersist",
+    "spexpire",
+    "spexpireat",
+    "spexpiretime",
+    "spttl",
+    "sttl",
     "xack",
     "xadd",
     "xclaim",
@@ -176,6 +220,9 @@ fn run(local: &mut Local, host: &mut Breathing, line: &str) {
         match word {
             "$many" => args.extend(many.clone()),
             "$pairs" => args.extend((0..MANY).flat_map(|number| [number.to_string(), format!("m{number}")])),
+            "$counts" => args.extend((0..MANY).flat_map(|number| [format!("m{number}"), number.to_string()])),
+            "$numbers" => args.extend((0..MANY).map(|number| number.to_string())),
+            "$digests" => args.extend((0..MANY).map(|_| "digest".to_owned())),
             word => args.push(word.to_owned()),
         }
     }
@@ -188,7 +235,7 @@ fn run(local: &mut Local, host: &mut Breathing, line: &str) {
 
 /// A store in which each collection has many elements.
 fn store() -> Local {
-    let mut local = Local::new(FAMILIES);
+    let mut local = Local::new(&[FAMILIES, sketching::FAMILIES].concat());
     let host = &mut Breathing::default();
     for line in [
         "HSET hash $pairs",
@@ -199,6 +246,15 @@ fn store() -> Local {
         "ZADD zset $pairs",
         "ZADD zset2 1 a 2 b",
         "SADD small a b c",
+        "BF.ADD bloom x",
+        "CF.ADD cuckoo x",
+        "CMS.INITBYDIM cms 50000 5",
+        "CMS.INITBYDIM cms2 50000 5",
+        "TOPK.RESERVE top 10",
+        "TOPK.RESERVE top2 3000 3000 2 0.9",
+        "TOPK.ADD top2 $many",
+        "TDIGEST.CREATE digest",
+        "TDIGEST.ADD digest 1 2 3",
     ] {
         run(&mut local, host, line);
     }
@@ -247,7 +303,8 @@ fn every_command_whose_work_grows_is_known() {
         let is_constant = entry.complexity.starts_with("O(1)") && !entry.complexity.contains("O(N)");
         matches!(entry.run, Run::Function(_)) && !is_constant
     };
-    let entries = FAMILIES.iter().flat_map(|family| family.iter()).filter(grows);
+    let families = [FAMILIES, sketching::FAMILIES].concat();
+    let entries = families.iter().flat_map(|family| family.iter()).filter(grows);
     let unknown: Vec<&str> =
         entries.map(|entry| entry.name).filter(|name| !called.contains(*name) && !is_excused(name)).collect();
     assert!(unknown.is_empty(), "they have no call here, and no reason why they need none: {unknown:?}");

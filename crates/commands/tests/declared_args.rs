@@ -203,8 +203,8 @@ fn is_about_form(reply: &str) -> bool {
 
 #[test]
 fn what_is_declared_is_parsed_and_nothing_else() {
-    let local = Local::new(FAMILIES);
-    let mut store = Local::new(FAMILIES);
+    let local = Local::new(&[FAMILIES, sketching::FAMILIES].concat());
+    let mut store = Local::new(&[FAMILIES, sketching::FAMILIES].concat());
     let mut wrong = Vec::new();
     for command in callable(&local) {
         let mut lists = Lists { random: Random::new(1), count: None };
@@ -274,8 +274,9 @@ fn every_word_that_is_parsed_is_declared() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     sources(&root, &mut files);
+    sources(&root.join("../../sketching/src"), &mut files);
     let mut known = BTreeSet::new();
-    FAMILIES.iter().for_each(|entries| declared(entries, &mut known));
+    [FAMILIES, sketching::FAMILIES].concat().iter().for_each(|entries| declared(entries, &mut known));
     let mut wrong = Vec::new();
     // The commands of memcached's protocol declare no arguments.
     let is_checked = |file: &&PathBuf| {

@@ -20,7 +20,21 @@ const ROUND_MAX: u64 = 24;
 /// Keeps `SETRANGE` and similar commands small.
 const STRING_BYTES_MAX: u64 = 2000;
 const DB_COUNT: u64 = 2;
-const KEY_GROUPS: [&str; 8] = ["string", "list", "hash", "set", "sorted-set", "stream", "hyperloglog", "geo"];
+const KEY_GROUPS: [&str; 13] = [
+    "string",
+    "list",
+    "hash",
+    "set",
+    "sorted-set",
+    "stream",
+    "hyperloglog",
+    "geo",
+    "bf",
+    "cf",
+    "cms",
+    "topk",
+    "tdigest",
+];
 
 /// The replies of `DUMP` for a string, for two hashes, one of them with an expired field, and for a stream
 /// with a group.
@@ -176,7 +190,7 @@ impl Workload {
 }
 
 fn store() -> Local {
-    let mut local = Local::new(FAMILIES);
+    let mut local = Local::new(&[FAMILIES, sketching::FAMILIES].concat());
     local.config.string_bytes_max = STRING_BYTES_MAX;
     local
 }
@@ -203,7 +217,7 @@ fn shards_of(local: &mut Local) -> Vec<(Contents, u64)> {
                     shards.push((BTreeMap::new(), shard.last_slice.get()));
                 }
                 for record in shard.dbs[db as usize].iter() {
-                    let is_due = record.value().first_field_expiry().is_some_and(|at| at < store.now());
+                    let is_due = record.value().first_element_expiry().is_some_and(|at| at < store.now());
                     let digest = keys::digest::digest_value(store, record.key());
                     if digest != keys::digest::Digest::default() {
                         shards[index].0.insert((db, record.key().to_vec()), (!is_due).then_some(digest));
@@ -346,8 +360,19 @@ fn run(seed: u64, always: &[&str], noted: &mut BTreeSet<String>, takes_part: imp
 }
 
 /// The families whose commands need each other to have effects.
-const FAMILIES_ALONE: [Group; 6] =
-    [Group::Generic, Group::Geo, Group::Hash, Group::List, Group::Set, Group::SortedSet];
+const FAMILIES_ALONE: [Group; 11] = [
+    Group::Generic,
+    Group::Geo,
+    Group::Hash,
+    Group::List,
+    Group::Set,
+    Group::SortedSet,
+    Group::Bloom,
+    Group::Cuckoo,
+    Group::CountMin,
+    Group::TopK,
+    Group::TDigest,
+];
 
 #[test]
 fn effects_replay() {

@@ -122,7 +122,10 @@ const READS: &[&str] = &[
 ];
 
 fn stores() -> [Local; 2] {
-    let mut stores = [Local::new(FAMILIES), Local::new(FAMILIES)];
+    let mut stores = [
+        Local::new(&[FAMILIES, sketching::FAMILIES].concat()),
+        Local::new(&[FAMILIES, sketching::FAMILIES].concat()),
+    ];
     for local in &mut stores {
         for command in DATA {
             for prefix in ["s", "g"] {
@@ -174,7 +177,7 @@ fn no_command_that_reads_tells_what_is_hidden_from_what_is_deleted() {
 #[test]
 fn every_command_that_reads_is_tried() {
     let never = ["DBSIZE", "RANDOMKEY", "EXPIRETIME", "SPUBLISH"];
-    for entry in FAMILIES.iter().copied().flatten() {
+    for entry in [FAMILIES, sketching::FAMILIES].concat().into_iter().flatten() {
         let name = entry.name.to_uppercase();
         let reads = entry.flags.contains(&Flag::ReadOnly) && !entry.keys.is_empty();
         let is_tried = READS.iter().any(|line| line.split(' ').next() == Some(&name));
@@ -202,7 +205,10 @@ fn for_the_primary_what_is_hidden_is_there() {
 
 #[test]
 fn fields_past_their_time_are_hidden_one_by_one() {
-    let mut stores = [Local::new(FAMILIES), Local::new(FAMILIES)];
+    let mut stores = [
+        Local::new(&[FAMILIES, sketching::FAMILIES].concat()),
+        Local::new(&[FAMILIES, sketching::FAMILIES].concat()),
+    ];
     for local in &mut stores {
         for size in ["s", "big"] {
             for field in 0..if size == "big" { 1000 } else { 5 } {
@@ -266,7 +272,7 @@ fn a_client_that_may_write_on_a_replica_finds_nothing_there() {
 
 #[test]
 fn randomkey_gives_up_on_keys_that_are_all_hidden() {
-    let mut local = Local::new(FAMILIES);
+    let mut local = Local::new(&[FAMILIES, sketching::FAMILIES].concat());
     local.line("SET k v PX 10");
     local.now += 11;
     local.set_hides_due(true);

@@ -31,7 +31,7 @@ struct InProcess {
 impl InProcess {
     fn new(block: &Block) -> Self {
         let proto = if block.resp3 { Proto::Resp3 } else { Proto::Resp2 };
-        InProcess { local: Local::new(FAMILIES), proto }
+        InProcess { local: Local::new(&[FAMILIES, sketching::FAMILIES].concat()), proto }
     }
 
     /// Whether all commands of `block` are data commands.

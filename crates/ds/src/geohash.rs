@@ -8,7 +8,8 @@
 //! Distances are those on a sphere (haversine formula). The latitudes are those of the square Mercator map.
 //!
 //! Sources: Niemeyer's geohash (2008); the choice of cells follows the geo commands of Redis, so that members are
-//! returned in the same order.
+//! returned in the same order. A point is in a polygon if a ray from it to the east crosses an odd number of its edges, on
+//! the map of longitudes and latitudes (Franklin's PNPOLY), as in Valkey.
 
 /// Bits of each coordinate.
 const STEP_MAX: u32 = 26;
@@ -112,6 +113,26 @@ struct Area {
     north: f64,
 }
 
+impl Area {
+    /// The rectangle around some points.
+    fn around(points: &[Point]) -> Area {
+        let longitudes = || points.iter().map(|point| point.longitude);
+        let latitudes = || points.iter().map(|point| point.latitude);
+        Area {
+            west: longitudes().fold(LONGITUDE_MAX, f64::min),
+            east: longitudes().fold(-LONGITUDE_MAX, f64::max),
+            south: latitudes().fold(LATITUDE_MAX, f64::min),
+            north: latitudes().fold(-LATITUDE_MAX, f64::max),
+        }
+    }
+
+    fn corners(self) -> impl Iterator<Item = Point> {
+        let Area { west, east, south, north } = self;
+        let corners = [(west, north), (east, north), (west, south), (east, south)];
+        corners.into_iter().map(|(longitude, latitude)| Point { longitude, latitude })
+    }
+}
+
 /// A rectangle that results from halving.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cell {
@@ -189,7 +210,7 @@ fn gather(bits: u64) -> u32 {
 }
 
 /// The area to search, around a centre.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Shape {
     /// All points up to a distance.
     Circle {
@@ -203,12 +224,45 @@ pub enum Shape {
         /// Extent from south to north in metres.
         height_m: f64,
     },
+    /// A polygon. Its edges do not cross the date line; where they cross each other, inside and outside alternate.
+    Polygon {
+        /// The corners in order.
+        vertices: Box<[Point]>,
+    },
+}
+
+/// The centre of the corners of a polygon: the point on the sphere below their mean in space.
+pub fn centroid(vertices: &[Point]) -> Point {
+    let (mut x, mut y, mut z) = (0.0, 0.0, 0.0);
+    for Point { longitude, latitude } in vertices {
+        let (longitude, latitude) = (radians(*longitude), radians(*latitude));
+        x += EARTH_RADIUS_M * latitude.cos() * longitude.cos();
+        y += EARTH_RADIUS_M * latitude.cos() * longitude.sin();
+        z += EARTH_RADIUS_M * latitude.sin();
+    }
+    let count = vertices.len() as f64;
+    let (x, y, z) = (x / count, y / count, z / count);
+    Point { longitude: degrees(y.atan2(x)), latitude: degrees(z.atan2((x * x + y * y).sqrt())) }
+}
+
+/// Whether a ray from `point` to the east crosses an odd number of edges.
+fn is_inside(vertices: &[Point], point: Point) -> bool {
+    let Point { longitude, latitude } = point;
+    let before = vertices.iter().cycle().skip(vertices.len() - 1);
+    let crossed = vertices.iter().zip(before).filter(|&(a, b)| {
+        (a.latitude > latitude) != (b.latitude > latitude)
+            && longitude
+                < (b.longitude - a.longitude) * (latitude - a.latitude) / (b.latitude - a.latitude)
+                    + a.longitude
+    });
+    crossed.count() % 2 == 1
 }
 
 impl Shape {
     /// The distance of `point` from `center` in metres; `None` if the point is outside.
-    pub fn distance_m(self, center: Point, point: Point) -> Option<f64> {
-        match self {
+    pub fn distance_m(&self, center: Point, point: Point) -> Option<f64> {
+        match *self {
+            Shape::Polygon { ref vertices } => is_inside(vertices, point).then(|| center.distance_m(point)),
             Shape::Circle { radius_m } => {
                 let distance_m = center.distance_m(point);
                 let is_outside = distance_m > radius_m;
@@ -224,9 +278,9 @@ impl Shape {
     }
 
     /// The cells to search, in order. A cell may occur twice, but not consecutively.
-    pub fn cells(self, center: Point) -> Vec<Cell> {
+    pub fn cells(&self, center: Point) -> Vec<Cell> {
         let bounds = self.bounds(center);
-        let mut step = self.step(center.latitude);
+        let mut step = self.step(center, bounds);
         let mut cell = Cell::around(center, step, LATITUDE_MAX);
         // If the centre is near an edge of its cell, the shape may extend beyond the neighbouring cell.
         let reaches_beyond = cell.beside(0, 1).area().north < bounds.north
@@ -253,10 +307,14 @@ impl Shape {
     }
 
     /// The number of halvings that makes the cells as small as the shape allows.
-    fn step(self, latitude: f64) -> u32 {
-        let mut reach_m = match self {
+    fn step(&self, center: Point, bounds: Area) -> u32 {
+        let latitude = center.latitude;
+        let mut reach_m = match *self {
             Shape::Circle { radius_m } => radius_m,
             Shape::Box { width_m, height_m } => (width_m / 2.0).hypot(height_m / 2.0),
+            Shape::Polygon { .. } => {
+                bounds.corners().map(|corner| center.distance_m(corner)).fold(0.0, f64::max)
+            }
         };
         if reach_m == 0.0 {
             return STEP_MAX;
@@ -271,10 +329,11 @@ impl Shape {
         step.clamp(1, STEP_MAX as i32) as u32
     }
 
-    fn bounds(self, center: Point) -> Area {
-        let (half_width_m, half_height_m) = match self {
+    fn bounds(&self, center: Point) -> Area {
+        let (half_width_m, half_height_m) = match *self {
             Shape::Circle { radius_m } => (radius_m, radius_m),
             Shape::Box { width_m, height_m } => (width_m / 2.0, height_m / 2.0),
+            Shape::Polygon { ref vertices } => return Area::around(vertices),
         };
         let Point { longitude, latitude } = center;
         let up = degrees(half_height_m / EARTH_RADIUS_M);
@@ -346,6 +405,28 @@ mod tests {
                 let score = point.score();
                 let holds = |cell: &Cell| cell.scores().0 <= score && score < cell.scores().1;
                 prop_assert!(shape.cells(center).iter().any(holds));
+            }
+        }
+
+        #[test]
+        fn what_is_in_a_polygon_lies_in_the_cells(
+            center in points().prop_map(|p| Point { longitude: p.longitude / 2.0, latitude: p.latitude / 2.0 }),
+            corners in proptest::collection::vec((-1.0..1.0, -1.0..1.0), 3..12),
+            reach in 0.0001..20.0,
+            (east, north) in (-1.0..1.0, -1.0..1.0),
+        ) {
+            let at = |(east, north): (f64, f64)| Point {
+                longitude: center.longitude + east * reach,
+                latitude: center.latitude + north * reach,
+            };
+            let vertices: Box<[Point]> = corners.into_iter().map(at).collect();
+            let middle = centroid(&vertices);
+            let shape = Shape::Polygon { vertices };
+            let point = Point::of_score(at((east, north)).score());
+            if shape.distance_m(middle, point).is_some() {
+                let score = point.score();
+                let holds = |cell: &Cell| cell.scores().0 <= score && score < cell.scores().1;
+                prop_assert!(shape.cells(middle).iter().any(holds));
             }
         }
     }

@@ -3,12 +3,12 @@
 //! A small hash is one [`Listpack`] of alternating fields and values, in the order in which fields were added. When it has
 //! too many entries or too long an item, it becomes a table of records (`hash_big.rs`), for good.
 //!
-//! Fields may expire ([`FieldExpiries`]). The hash reads no clock: callers remove due fields before they read it.
+//! Fields may expire ([`ElementExpiries`]). The hash reads no clock: callers remove due fields before they read it.
 
 use crate::dictionary::PackingFigures;
+use crate::element_expiry::{ElementExpiries, Hiding};
 use crate::hash_big::Big;
 pub use crate::hash_big::FieldValue;
-use crate::hash_expiry::FieldExpiries;
 use crate::listpack::{Listpack, ListpackRef, push_prefix};
 use crate::mover::{Mover, WalkPosition};
 use crate::packed::Packed;
@@ -30,7 +30,7 @@ pub struct CollectionLimits {
 pub struct Hash {
     form: Form,
     /// Created when a field first gets an expiry.
-    expiries: Option<Box<FieldExpiries>>,
+    expiries: Option<Box<ElementExpiries>>,
 }
 
 #[derive(Clone)]
@@ -43,25 +43,7 @@ enum Form {
 #[derive(Clone, Copy)]
 pub struct HashRef<'a> {
     form: FormRef<'a>,
-    expiries: Option<Expiries<'a>>,
-}
-
-/// When fields of a hash expire, and which of them are hidden because of that.
-#[derive(Clone, Copy)]
-struct Expiries<'a> {
-    all: &'a FieldExpiries,
-    hidden_before_ms: i64,
-}
-
-impl Expiries<'_> {
-    fn hides(self, field: &[u8]) -> bool {
-        self.hidden_before_ms > i64::MIN
-            && self.all.of(field).is_some_and(|at_ms| at_ms < self.hidden_before_ms)
-    }
-
-    fn hidden_count(self) -> usize {
-        self.all.due_count(self.hidden_before_ms)
-    }
+    expiries: Option<Hiding<'a>>,
 }
 
 #[derive(Clone, Copy)]
@@ -105,7 +87,7 @@ impl<'a> HashRef<'a> {
         if let Some(expiries) = &mut self.expiries
             && let Some(before_ms) = before_ms()
         {
-            expiries.hidden_before_ms = before_ms;
+            *expiries = expiries.before(before_ms);
         }
         self
     }
@@ -117,7 +99,7 @@ impl<'a> HashRef<'a> {
 
     /// Number of fields that are not hidden.
     pub fn len(self) -> usize {
-        self.whole_len() - self.expiries.map_or(0, Expiries::hidden_count)
+        self.whole_len() - self.expiries.map_or(0, Hiding::hidden_count)
     }
 
     fn whole_len(self) -> usize {
@@ -159,25 +141,23 @@ impl<'a> HashRef<'a> {
 
     /// When `field` expires, in ms; `None` if it does not.
     pub fn expiry(self, field: &[u8]) -> Option<i64> {
-        if self.hides(field) { None } else { self.expiries?.all.of(field) }
+        if self.hides(field) { None } else { self.expiries?.all().of(field) }
     }
 
     /// When the first field expires, in ms; hidden fields count.
     pub fn first_expiry(self) -> Option<i64> {
-        self.expiries?.all.first_ms()
+        self.expiries?.all().first_ms()
     }
 
     /// Whether all fields expired before `now_ms`.
     #[inline]
     pub fn is_due(self, now_ms: i64) -> bool {
-        self.expiries.is_some_and(|expiries| expiries.all.are_all_due(self.whole_len(), now_ms))
+        self.expiries.is_some_and(|expiries| expiries.all().are_all_due(self.whole_len(), now_ms))
     }
 
     /// The fields that expire, with the time in ms, earliest first.
     pub fn expiries(self) -> impl Iterator<Item = (&'a [u8], i64)> {
-        self.expiries.into_iter().flat_map(|expiries| {
-            expiries.all.iter().filter(move |(_, at_ms)| *at_ms >= expiries.hidden_before_ms)
-        })
+        self.expiries.into_iter().flat_map(Hiding::shown)
     }
 
     /// All fields with their values. In a small hash they have the order in which they were added.
@@ -283,7 +263,7 @@ impl<'a> HashRef<'a> {
             FormRef::Small(pack) => Form::Small(Listpack::unpacked(pack.packed())),
             FormRef::Big(big) => Form::Big(big.clone()),
         };
-        Hash { form, expiries: self.expiries.map(|expiries| Box::new(expiries.all.clone())) }
+        Hash { form, expiries: self.expiries.map(|expiries| Box::new(expiries.all().clone())) }
     }
 }
 
@@ -306,8 +286,7 @@ impl Hash {
             Form::Small(pack) => FormRef::Small(pack.lend()),
             Form::Big(big) => FormRef::Big(big),
         };
-        let whole = |all| Expiries { all, hidden_before_ms: i64::MIN };
-        HashRef { form, expiries: self.expiries.as_deref().map(whole) }
+        HashRef { form, expiries: self.expiries.as_deref().map(Hiding::none) }
     }
 
     /// A copy of the hash that [`HashRef::packed`] returned.
@@ -439,8 +418,10 @@ impl Hash {
 
     /// Bytes that the hash has allocated, as requested; the allocator's overhead is not counted.
     pub fn memory_bytes(&self) -> usize {
-        let of_expiries =
-            self.expiries.as_ref().map_or(0, |expiries| size_of::<FieldExpiries>() + expiries.memory_bytes());
+        let of_expiries = self
+            .expiries
+            .as_ref()
+            .map_or(0, |expiries| size_of::<ElementExpiries>() + expiries.memory_bytes());
         let of_form = match &self.form {
             Form::Small(pack) => pack.memory_bytes(),
             Form::Big(big) => big.memory_bytes(),

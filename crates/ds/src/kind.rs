@@ -15,9 +15,22 @@ pub enum Kind {
     Hash,
     /// `stream`
     Stream,
+    /// `MBbloom--`: a Bloom filter. The names of sketches are those of RedisBloom's types, which files have, too.
+    Bloom,
+    /// `MBbloomCF`: a cuckoo filter.
+    Cuckoo,
+    /// `CMSk-TYPE`: a count-min sketch.
+    CountMin,
+    /// `TopK-TYPE`: the most frequent items.
+    TopK,
+    /// `TDIS-TYPE`: a t-digest.
+    TDigest,
 }
 
 impl Kind {
+    /// The kinds of sketches.
+    pub const SKETCHES: [Kind; 5] = [Kind::Bloom, Kind::Cuckoo, Kind::CountMin, Kind::TopK, Kind::TDigest];
+
     /// The name that `TYPE` reports and `SCAN … TYPE` accepts.
     pub fn name(self) -> &'static str {
         match self {
@@ -27,6 +40,11 @@ impl Kind {
             Kind::ZSet => "zset",
             Kind::Hash => "hash",
             Kind::Stream => "stream",
+            Kind::Bloom => "MBbloom--",
+            Kind::Cuckoo => "MBbloomCF",
+            Kind::CountMin => "CMSk-TYPE",
+            Kind::TopK => "TopK-TYPE",
+            Kind::TDigest => "TDIS-TYPE",
         }
     }
 
@@ -38,7 +56,8 @@ impl Kind {
             Kind::Set => 2,
             Kind::ZSet => 3,
             Kind::Hash => 4,
-            // 5 is the type of modules' values.
+            // The type of modules' values.
+            Kind::Bloom | Kind::Cuckoo | Kind::CountMin | Kind::TopK | Kind::TDigest => 5,
             Kind::Stream => 6,
         }
     }

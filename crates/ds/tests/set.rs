@@ -230,3 +230,75 @@ fn memory_follows_the_contents() {
     set.debug_validate();
     assert!(set.memory_bytes() < 8192, "{}", set.memory_bytes());
 }
+
+proptest! {
+    #[test]
+    fn members_expire_in_their_order(
+        steps in proptest::collection::vec((0..5_u8, 0..20_i64, 0..50_i64), 0..200),
+        as_text: bool,
+        entries_max in 0..30_usize,
+    ) {
+        let limits = SetLimits { intset_entries_max: entries_max, listpack_entries_max: entries_max, ..LIMITS };
+        let name = |number: i64| if as_text { format!("m{number}") } else { number.to_string() }.into_bytes();
+        let (mut set, mut model) = (Set::new(), BTreeMap::<Vec<u8>, Option<i64>>::new());
+        for (step, number, at) in steps {
+            let member = name(number);
+            match step {
+                0 => {
+                    prop_assert_eq!(set.insert(&member, &limits), !model.contains_key(&member));
+                    model.entry(member).or_default();
+                }
+                1 if model.contains_key(&member) => {
+                    set.set_expiry(&member, at);
+                    model.insert(member, Some(at));
+                }
+                1 => {}
+                2 => prop_assert_eq!(set.remove(&member), model.remove(&member).is_some()),
+                3 => {
+                    let had = model.get_mut(&member).and_then(Option::take).is_some();
+                    prop_assert_eq!(set.persist(&member), had);
+                }
+                _ => {
+                    let is_due = |expiry: &Option<i64>| expiry.is_some_and(|expiry| expiry < at);
+                    let due: BTreeSet<Vec<u8>> =
+                        model.iter().filter(|(_, expiry)| is_due(expiry)).map(|(member, _)| member.clone()).collect();
+                    let hiding = set.lend().hiding(|| Some(at));
+                    let shown: BTreeSet<Vec<u8>> = hiding.iter().map(|member| member.to_vec()).collect();
+                    let expected: BTreeSet<Vec<u8>> =
+                        model.keys().filter(|member| !due.contains(*member)).cloned().collect();
+                    prop_assert_eq!(hiding.len(), expected.len());
+                    prop_assert_eq!(&shown, &expected);
+                    let mut scanned = BTreeSet::new();
+                    let mut cursor = 0;
+                    loop {
+                        cursor = hiding.scan(cursor, 1, &mut |member| _ = scanned.insert(member.to_vec()));
+                        if cursor == 0 {
+                            break;
+                        }
+                    }
+                    prop_assert_eq!(&scanned, &expected);
+                    let mut visited = BTreeSet::new();
+                    hiding.visit_ahead(|bytes, len| _ = visited.insert(bytes[..len].to_vec()));
+                    prop_assert_eq!(&visited, &expected);
+                    prop_assert_eq!(hiding.random(number as u64, 7).is_some(), !expected.is_empty());
+                    prop_assert!(due.iter().all(|member| !hiding.contains(member)));
+                    prop_assert_eq!(set.lend().is_due(at), !due.is_empty() && expected.is_empty());
+                    let taken: BTreeSet<Vec<u8>> =
+                        set.take_due(at, usize::MAX).into_iter().map(Vec::from).collect();
+                    prop_assert_eq!(&taken, &due);
+                    model.retain(|member, _| !due.contains(member));
+                }
+            }
+            set.debug_validate();
+            let expiries: BTreeMap<Vec<u8>, i64> = set.lend().expiries().map(|(member, at)| (member.to_vec(), at)).collect();
+            let expected: BTreeMap<Vec<u8>, i64> =
+                model.iter().filter_map(|(member, expiry)| Some((member.clone(), (*expiry)?))).collect();
+            prop_assert_eq!(&expiries, &expected);
+            prop_assert_eq!(set.lend().first_expiry(), expected.values().copied().min());
+            prop_assert_eq!(set.lend().packed().is_some(), expected.is_empty() && set.lend().encoding() != "hashtable");
+            prop_assert!(set.lend().to_set().lend().expiries().eq(set.lend().expiries()));
+        }
+        while set.free_slice() {}
+        prop_assert!(set.lend().is_empty() && set.lend().first_expiry().is_none());
+    }
+}

@@ -7,7 +7,9 @@
 //! |---|---|---|
 //! | `DARTER.MARK` | newlines | flags and cas numbers of memcached's items |
 //! | `HPEXPIREAT`, `HPERSIST` | newlines | when fields expire; that they have expired comes as `HDEL` |
+//! | `SPEXPIREAT`, `SPERSIST` | newlines | when members of sets expire; that they have expired comes as `SREM` |
 //! | `HSETEX` | `HSET`, newlines | nothing more |
+//! | `BF.ADD` and other commands of sketches, `RESTORE` of a sketch | newlines | the sketch |
 //! | `XNACK` | `XCLAIM` for a consumer without a name, newlines | that no consumer has these entries |
 //! | `XCFGSET`, `XIDMPRECORD` | newlines | which messages of producers are known |
 
@@ -27,6 +29,8 @@ pub enum RedisVersion {
     V8_6,
     /// Pending entries of streams can be released, and messages of producers recorded.
     V8_8,
+    /// Members of sets can expire.
+    V8_12,
 }
 
 /// See the head of this file.
@@ -55,13 +59,16 @@ impl Dialect {
         let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
         // Nearly all are told apart by their first letter.
         match name.first().map(u8::to_ascii_uppercase) {
-            Some(b'D') => self.has_own |= effect.is_darters_own(),
+            Some(b'D' | b'B' | b'C' | b'R' | b'T') => self.has_own |= effect.is_darters_own(),
             Some(b'H') if is(b"HPEXPIREAT") || is(b"HPERSIST") => {
                 self.version = self.version.max(RedisVersion::V7_4)
             }
             Some(b'H') if is(b"HSETEX") => self.version = self.version.max(RedisVersion::V8_0),
             Some(b'X') if is(b"XCFGSET") => self.version = self.version.max(RedisVersion::V8_6),
-            Some(b'X') if is(b"XNACK") || is(b"XIDMPRECORD") => self.version = RedisVersion::V8_8,
+            Some(b'X') if is(b"XNACK") || is(b"XIDMPRECORD") => {
+                self.version = self.version.max(RedisVersion::V8_8);
+            }
+            Some(b'S') if is(b"SPEXPIREAT") || is(b"SPERSIST") => self.version = RedisVersion::V8_12,
             _ => {}
         }
     }

@@ -13,8 +13,10 @@
 
 use heap::{Exempt, Exemption};
 
-/// The prefix of Darter's own commands, in any case.
-const OWN: &[u8] = b"DARTER.";
+/// The first byte of a module's value in a payload of `DUMP`.
+const TYPE_OF_MODULES: u8 = 7;
+/// The prefixes of commands that only Darter knows, and Redis with a module, in any case.
+const OWN: [&[u8]; 6] = [b"DARTER.", b"BF.", b"CF.", b"CMS.", b"TOPK.", b"TDIGEST."];
 
 /// The database of an effect that needs none, such as `PING`.
 pub const NO_DB: u32 = u32::MAX;
@@ -252,9 +254,16 @@ impl<'r> Effect<'r> {
         &rest[..name_bytes]
     }
 
-    /// Whether the command is Darter's own, so that Redis does not know it.
+    /// Whether Redis 7.0 does not know the command: Darter's own, and those of sketches.
     pub fn is_darters_own(self) -> bool {
-        self.name().get(..OWN.len()).is_some_and(|name| name.eq_ignore_ascii_case(OWN))
+        let name = self.name();
+        OWN.iter().any(|own| name.get(..own.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(own)))
+            || name.eq_ignore_ascii_case(b"RESTORE") && self.restores_sketch()
+    }
+
+    /// Whether `RESTORE key ttl payload` has a payload of a module.
+    fn restores_sketch(self) -> bool {
+        self.args().get(3).and_then(|payload| payload.first()) == Some(&TYPE_OF_MODULES)
     }
 
     /// The command's arguments, with its name first.

@@ -89,10 +89,10 @@ impl Ctx<'_, '_> {
             let shard = self.store.tx.hold.shard_mut(id);
             let queues = shard.dbs[db as usize].queues_mut();
             let number = shard.waiters.add(db, key, waiter.clone(), || queues.awaited(hash, key));
-            if matches!(on.when, When::Suffices(_)) {
+            if matches!(on.when, When::Suffices(_) | When::Due(_)) {
                 shard.waiters.heed_growth();
             }
-            if matches!(on.when, When::At(_)) {
+            if matches!(on.when, When::At(_) | When::Due(_)) {
                 shard.waiters.heed_time(db, key);
                 // Once more, to tell the thread when.
                 self.store.mark_ready(id, key);
@@ -105,8 +105,8 @@ impl Ctx<'_, '_> {
         self.store.tx.blocked = Some(blocked);
     }
 
-    /// Notes that elements were added to the list at `key`, which was looked up by [`Store::write_as`]: clients that
-    /// wait for several are looked at when the transaction is complete.
+    /// Notes that elements were added to the list, or scores changed in the sorted set, at `key`, which was looked up by
+    /// [`Store::write_as`]: clients that wait for more than it had are looked at when the transaction is complete.
     #[inline]
     pub fn note_grown(&mut self, key: &[u8]) {
         let (id, db) = (self.store.entered_shard(key), self.store.client.db);

@@ -16,7 +16,8 @@ use ds::stream::{Stream, StreamLimits};
 use ds::zset::{ZSet, ZSetRef};
 use keyspace::List;
 use keyspace::{Config, SHARED_BYTES_MIN, Str, UnixMs, Value, ValueRef};
-use rdb::{Encoder, Part, StreamPart, Style, ValueType};
+use rdb::{Encoder, Part, SketchPart, StreamPart, Style, ValueType};
+use sketches::Sketch;
 use std::borrow::Cow;
 
 /// Collections that take more memory are not packed: that takes it a second time.
@@ -40,7 +41,13 @@ pub fn value_type(value: ValueRef<'_>, style: Style) -> ValueType {
         ValueRef::Compressed(hash) if !hash.is_big => ValueType::HashListpack,
         ValueRef::Hash(_) | ValueRef::Compressed(_) => ValueType::Hash,
         ValueRef::Stream(stream) => style.stream_type_of(stream),
+        ValueRef::Sketch(_) => ValueType::Module,
     }
+}
+
+/// Whether this style has such values at all: Redis 7.0 does not know sketches.
+pub fn has(style: Style, value: ValueRef<'_>) -> bool {
+    style.keeps_all || !matches!(value, ValueRef::Sketch(_))
 }
 
 /// Writes `value`, which is of [`value_type`]; the type itself was written before.
@@ -60,6 +67,7 @@ pub fn write<W: Write>(value: ValueRef<'_>, encoder: &mut Encoder<W>) -> io::Res
         ValueRef::ZSet(zset) => encoder.scored(zset.len(), zset.iter()),
         ValueRef::Hash(hash) => write_hash(hash, value_type, encoder),
         ValueRef::Stream(stream) => encoder.stream(stream),
+        ValueRef::Sketch(sketch) => encoder.sketch(sketch),
     }
 }
 
@@ -99,6 +107,36 @@ fn write_packed_zset<W: Write>(zset: ZSetRef<'_>, encoder: &mut Encoder<W>) -> i
     encoder.listpack(items)
 }
 
+/// When members of the set `value` expire, as bytes: for each its time in ms, its length (both little-endian, of 8 and 4
+/// bytes), and the member. They stand before the set, which is encoded like any other, so that Redis can read it.
+pub fn expiry_bytes(value: ValueRef<'_>) -> Option<Vec<u8>> {
+    let ValueRef::Set(set) = value else { return None };
+    set.first_expiry()?;
+    let mut bytes = Vec::new();
+    for (member, at_ms) in set.expiries() {
+        bytes.extend_from_slice(&at_ms.to_le_bytes());
+        bytes.extend_from_slice(&(member.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(member);
+    }
+    Some(bytes)
+}
+
+/// Sets when members of a set expire, as [`expiry_bytes`] says. `None` if these are not the times of such a set.
+pub fn set_expiries(value: &mut Value, mut bytes: &[u8]) -> Option<()> {
+    let Value::Set(set) = value else { return None };
+    while !bytes.is_empty() {
+        let (at_ms, rest) = bytes.split_first_chunk()?;
+        let (len, rest) = rest.split_first_chunk()?;
+        let (member, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+        if !set.lend().contains(member) {
+            return None;
+        }
+        set.set_expiry(member, i64::from_le_bytes(*at_ms));
+        bytes = rest;
+    }
+    Some(())
+}
+
 /// Elements of a table that are looked at together.
 const SCANNED_AT_ONCE: usize = 64;
 
@@ -111,6 +149,9 @@ pub fn payload(value: ValueRef<'_>, compresses: bool) -> Vec<u8> {
 
 fn value_bytes(value: ValueRef<'_>, compresses: bool) -> io::Result<Vec<u8>> {
     let mut encoder = Encoder::new(Vec::new(), compresses);
+    if let Some(expiries) = expiry_bytes(value) {
+        encoder.expiries(&expiries)?;
+    }
     encoder.value_type(value_type(value, encoder.style()))?;
     write(value, &mut encoder)?;
     encoder.finish()
@@ -123,6 +164,9 @@ pub struct InParts {
     /// The next element's index or rank, or the cursor in a table.
     next: u64,
     of_stream: StreamPart,
+    of_sketch: SketchPart,
+    /// The sketch that is written, if it is not the value itself.
+    sketch: Option<Box<Sketch>>,
 }
 
 impl InParts {
@@ -136,6 +180,7 @@ impl InParts {
             ValueRef::Hash(hash) if first_expiry(hash, style).is_some() => ValueType::HashExpiring,
             ValueRef::Hash(_) | ValueRef::Compressed(_) => ValueType::Hash,
             ValueRef::Stream(stream) => style.stream_type_of(stream),
+            ValueRef::Sketch(_) => ValueType::Module,
         }
     }
 
@@ -146,6 +191,9 @@ impl InParts {
         until: u64,
         encoder: &mut Encoder<W>,
     ) -> io::Result<bool> {
+        if let ValueRef::Sketch(sketch) = value {
+            return self.write_sketch(sketch, until, encoder);
+        }
         if let ValueRef::Stream(stream) = value {
             let next = encoder.stream_part(stream, std::mem::take(&mut self.of_stream), until)?;
             let is_done = next.is_none();
@@ -193,7 +241,7 @@ impl InParts {
                     members.for_each(|(member, score)| note(encoder.scored_member(&member, score)));
                     self.after(zset.len())
                 }
-                ValueRef::Str(_) | ValueRef::Stream(_) | ValueRef::Compressed(_) => {
+                ValueRef::Str(_) | ValueRef::Stream(_) | ValueRef::Sketch(_) | ValueRef::Compressed(_) => {
                     unreachable!("this is for the other collections")
                 }
             };
@@ -204,6 +252,21 @@ impl InParts {
             }
         }
         Ok(false)
+    }
+
+    fn write_sketch<W: Write>(
+        &mut self,
+        sketch: &Sketch,
+        until: u64,
+        encoder: &mut Encoder<W>,
+    ) -> io::Result<bool> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.sketch = sketch.written().map(Box::new);
+        }
+        let sketch = self.sketch.as_deref().unwrap_or(sketch);
+        let next = encoder.sketch_part(sketch, self.of_sketch, until)?;
+        self.of_sketch = next.unwrap_or_default();
+        Ok(next.is_none())
     }
 
     /// The index after those just written; 0 at the end.
@@ -220,27 +283,36 @@ const SAME_NODE: StreamLimits = StreamLimits { node_bytes_max: 0, node_entries_m
 /// A value that is being read.
 #[derive(Debug)]
 pub struct Builder<'c> {
-    value: Value,
+    /// `None`: a part will say what it is.
+    value: Option<Value>,
     config: &'c Config,
 }
 
 impl<'c> Builder<'c> {
-    /// Nothing yet of a value of this kind.
-    pub fn new(kind: Kind, config: &'c Config) -> Self {
-        let value = match kind {
+    /// Nothing yet of a value that is encoded like this.
+    pub fn new(value_type: ValueType, config: &'c Config) -> Self {
+        let value = value_type.kind().map(|kind| match kind {
             Kind::Str => Value::Str(Str::text(b"")),
             Kind::List => Value::List(Box::new(List::new())),
             Kind::Set => Value::Set(Box::new(Set::new())),
             Kind::ZSet => Value::ZSet(Box::new(ZSet::new())),
             Kind::Hash => Value::Hash(Box::new(Hash::new())),
             Kind::Stream => Value::Stream(Box::new(Stream::new())),
-        };
+            Kind::Bloom | Kind::Cuckoo | Kind::CountMin | Kind::TopK | Kind::TDigest => {
+                unreachable!("a module's value says itself which")
+            }
+        });
         Builder { value, config }
     }
 
     /// Takes a part; false if the value has it already.
     pub fn add(&mut self, part: Part) -> bool {
-        match (&mut self.value, part) {
+        let Some(value) = &mut self.value else {
+            let Part::Sketch(sketch) = part else { unreachable!("{part:?} is no part of a sketch") };
+            self.value = Some(Value::Sketch(sketch));
+            return true;
+        };
+        match (value, part) {
             (Value::Str(string), Part::Str(bytes)) => {
                 *string = if bytes.len() >= SHARED_BYTES_MIN { Str::from(bytes) } else { Str::new(&bytes) };
                 true
@@ -287,6 +359,6 @@ impl<'c> Builder<'c> {
 
     /// The value; `None` if it is a collection without elements, which no key may hold.
     pub fn finish(self) -> Option<Value> {
-        (!self.value.is_empty()).then_some(self.value)
+        self.value.filter(|value| !value.is_empty())
     }
 }

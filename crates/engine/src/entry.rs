@@ -106,10 +106,16 @@ pub enum Mode {
 pub enum Group {
     /// `bitmap`
     Bitmap,
+    /// `bf`
+    Bloom,
     /// `cluster`
     Cluster,
     /// `connection`
     Connection,
+    /// `cms`
+    CountMin,
+    /// `cf`
+    Cuckoo,
     /// `generic`
     Generic,
     /// `geo`
@@ -136,6 +142,10 @@ pub enum Group {
     Stream,
     /// `string`
     String,
+    /// `tdigest`
+    TDigest,
+    /// `topk`
+    TopK,
     /// `transactions`
     Transactions,
 }
@@ -145,8 +155,11 @@ impl Group {
     pub fn name(self) -> &'static str {
         match self {
             Group::Bitmap => "bitmap",
+            Group::Bloom => "bf",
             Group::Cluster => "cluster",
             Group::Connection => "connection",
+            Group::CountMin => "cms",
+            Group::Cuckoo => "cf",
             Group::Generic => "generic",
             Group::Geo => "geo",
             Group::Hash => "hash",
@@ -160,6 +173,8 @@ impl Group {
             Group::SortedSet => "sorted-set",
             Group::Stream => "stream",
             Group::String => "string",
+            Group::TDigest => "tdigest",
+            Group::TopK => "topk",
             Group::Transactions => "transactions",
         }
     }
@@ -245,6 +260,11 @@ named_bits! {
         Transaction = "transaction",
         Scripting = "scripting",
         Queue = "queue",
+        Bloom = "bloom",
+        Cuckoo = "cuckoo",
+        CountMin = "cms",
+        TopK = "topk",
+        TDigest = "tdigest",
     }
 }
 

@@ -61,7 +61,7 @@ pub use secrets::{SecretOption, Secrets};
 pub use shape::Shape;
 pub use store::Store;
 pub use store::exchange::{content, has_stream, ready_after, replace_dbs};
-pub use store::lookup::{note_beside, note_place, peek_into, upsert_in_place};
+pub use store::lookup::{note_beside, note_place, peek_into, peek_shown, upsert_in_place};
 pub use store::queues::observer::{note_added, note_pushed, note_put_back};
 pub use store::queues::room::Room;
 pub use store::queues::taking::{Gate, Removed, Taking, is_closed, room, take_from};
@@ -72,9 +72,9 @@ pub use store::storing::got_room;
 pub use table::{Command, CommandId, Rates, Table, subcommand_error};
 pub use take_or_wait::{TakeOrWait, Took};
 pub use task::{
-    BlockOn, Blocked, Client, Finds, Forget, Handoff, HandoffPool, IdleWaits, IsServed, JobsDue, JobsNews,
-    Medium, Outcome, Published, Receiver, Restore, SOON_MS, Serve, ServedAt, Suffices, Task, Ticket,
-    TxMessage, Wait, When, Work,
+    BlockOn, Blocked, Client, DueAt, Finds, Forget, Handoff, HandoffPool, IdleWaits, IsServed, JobsDue,
+    JobsNews, Medium, Outcome, Published, Receiver, Restore, SOON_MS, Serve, ServedAt, Suffices, Task,
+    Ticket, TxMessage, Wait, When, Work,
 };
 pub use tx::{Due, Located, Tx};
 

@@ -276,57 +276,27 @@ impl<'t> Tx<'t> {
     /// Serves the waiters of a key in their order, as long as the key has something for them. If a time will serve
     /// others soon, tells the thread.
     pub fn serve_key(&mut self, id: ShardId, ready: &Ready, host: &mut dyn Host) {
-        let mut next_ms = UnixMs::MAX;
-        self.serve_waiters(id, ready, &mut next_ms, host);
-        if next_ms < self.now.saturating_add(SOON_MS) {
+        let mut look = Look { next_ms: UnixMs::MAX, found_nothing: false, is_nothing_due: false };
+        self.serve_waiters(id, ready, &mut look, host);
+        if look.next_ms < self.now.saturating_add(SOON_MS) {
             let (db, queue) = (ready.db, ready.key[..].into());
-            let due = JobsDue { time_ms: next_ms, shard: id, db, queue };
+            let due = JobsDue { time_ms: look.next_ms, shard: id, db, queue };
             self.outbox.push(TxMessage::Jobs(JobsNews::Wait(due)));
         }
     }
 
-    /// [`Self::serve_key`]; `next_ms` becomes the next time that will serve a waiter.
-    fn serve_waiters(&mut self, id: ShardId, ready: &Ready, next_ms: &mut UnixMs, host: &mut dyn Host) {
+    fn serve_waiters(&mut self, id: ShardId, ready: &Ready, look: &mut Look, host: &mut dyn Host) {
         let (db, key) = (ready.db, &*ready.key);
-        // `is_passed`: one waiter's search beside the value found nothing, so the searches of later waiters
-        // will not either.
-        let (mut from, mut is_passed) = (0, false);
+        let mut from = 0;
         loop {
             let Some((ticket, waiter)) = self.hold.shard_mut(id).waiters.next(db, key, from) else { return };
             from = ticket + 1;
             // Look the value up for the waiter's client, as serving it does, so that both find the same.
             let store = Store::new(self, waiter.wait.client);
-            let value = store.peek(key).map(|record| record.value());
-            let is_served = match (waiter.wait.when, value) {
-                (When::Holds(Kind::List) | When::Suffices(_) | When::Finds(_), _)
-                    if is_closed(&store, key) =>
-                {
-                    return;
-                }
-                (When::Holds(_), Some(_)) if is_paused(&store, key) => return,
-                (When::Is(_), Some(_)) if is_paused(&store, key) && waiter.heeds_loss => false,
-                (When::Holds(kind), Some(value)) => value.kind() == kind,
-                // Without a value, later waiters get nothing either, unless they wait for its loss or for
-                // something beside it.
-                (When::Suffices(enough), Some(_)) => enough(&store, &waiter.wait.args.slices(), key),
-                (When::Holds(_) | When::Suffices(_), None) if !ready.was_lost && !ready.has_more => return,
-                (When::Holds(_) | When::Suffices(_), None) => false,
-                (When::Finds(finds), _) if !is_passed && finds(&store, key) => true,
-                // Later searches will find nothing either; only a waiter for the value alone can be served.
-                (When::Finds(_), None) if !ready.was_lost => return,
-                (When::Finds(_), _) => false,
-                (When::Is(good), value) => good(value, &waiter.wait.args.slices(), key),
-                (When::At(_), Some(_)) if is_paused(&store, key) => false,
-                (When::At(at), value) => {
-                    let at_ms = at(value, &waiter.wait.args.slices(), key).unwrap_or(UnixMs::MAX);
-                    let has_come = at_ms <= store.now();
-                    *next_ms = if has_come { *next_ms } else { at_ms.min(*next_ms) };
-                    has_come
-                }
-            };
-            if !is_served {
-                is_passed |= matches!(waiter.wait.when, When::Finds(_));
-                continue;
+            match look.fate(&store, &waiter, ready) {
+                WaiterFate::Serve => {}
+                WaiterFate::Pass => continue,
+                WaiterFate::Stop => return,
             }
             if let Some(also) = waiter.wait.also
                 && !self.hold.try_enter(also)
@@ -376,5 +346,81 @@ impl<'t> Tx<'t> {
         handoff.restore = self.restore.take();
         handoff.spare_args = std::mem::take(&mut self.spare_args);
         self.outbox.push(TxMessage::Served { waiter, ticket, handoff });
+    }
+}
+
+/// What becomes of a waiter.
+enum WaiterFate {
+    Serve,
+    /// There is nothing for it, but perhaps for a later one.
+    Pass,
+    /// There is nothing for it and for later ones.
+    Stop,
+}
+
+impl WaiterFate {
+    fn serve_if(is_served: bool) -> WaiterFate {
+        if is_served { WaiterFate::Serve } else { WaiterFate::Pass }
+    }
+}
+
+/// A look at the waiters of a key, one after the other.
+struct Look {
+    /// The next time that will serve one of them.
+    next_ms: UnixMs,
+    /// One waiter's search beside the value found nothing, so the searches of later waiters will not either.
+    found_nothing: bool,
+    /// Nothing is due for one waiter, so nothing is for later ones.
+    is_nothing_due: bool,
+}
+
+impl Look {
+    fn fate(&mut self, store: &Store, waiter: &Waiter<Wait>, ready: &Ready) -> WaiterFate {
+        let (key, args) = (&*ready.key, &waiter.wait.args);
+        let value = store.peek(key).map(|record| record.value());
+        match (waiter.wait.when, value) {
+            (When::Holds(Kind::List) | When::Suffices(_) | When::Finds(_), _) if is_closed(store, key) => {
+                WaiterFate::Stop
+            }
+            (When::Holds(_), Some(_)) if is_paused(store, key) => WaiterFate::Stop,
+            (When::Is(_), Some(_)) if is_paused(store, key) && waiter.heeds_loss => WaiterFate::Pass,
+            (When::Holds(kind), Some(value)) => WaiterFate::serve_if(value.kind() == kind),
+            // Without a value, later waiters get nothing either, unless they wait for its loss or for
+            // something beside it.
+            (When::Suffices(enough), Some(_)) => WaiterFate::serve_if(enough(store, &args.slices(), key)),
+            (When::Holds(_) | When::Suffices(_), None) if !ready.was_lost && !ready.has_more => {
+                WaiterFate::Stop
+            }
+            (When::Holds(_) | When::Suffices(_), None) => WaiterFate::Pass,
+            (When::Finds(finds), _) if !self.found_nothing && finds(store, key) => WaiterFate::Serve,
+            // Later searches will find nothing either; only a waiter for the value alone can be served.
+            (When::Finds(_), None) if !ready.was_lost => WaiterFate::Stop,
+            (When::Finds(_), _) => {
+                self.found_nothing = true;
+                WaiterFate::Pass
+            }
+            (When::Is(good), value) => WaiterFate::serve_if(good(value, &args.slices(), key)),
+            (When::At(_), Some(_)) if is_paused(store, key) => WaiterFate::Pass,
+            (When::At(at), value) => self.serve_at(store, at(value, &args.slices(), key)),
+            (When::Due(_), _) if self.is_nothing_due => WaiterFate::Pass,
+            (When::Due(due_at), value) => {
+                let value = value.filter(|_| !is_paused(store, key));
+                let fate = self.serve_at(store, value.and_then(due_at));
+                self.is_nothing_due = !matches!(fate, WaiterFate::Serve);
+                let shard = store.tx.hold.shard(store.entered_shard(key));
+                let is_last = self.is_nothing_due && shard.waiters.all_await_due(ready.db, key);
+                if is_last { WaiterFate::Stop } else { fate }
+            }
+        }
+    }
+
+    /// Serves a waiter if its time has come.
+    fn serve_at(&mut self, store: &Store, time_ms: Option<UnixMs>) -> WaiterFate {
+        let time_ms = time_ms.unwrap_or(UnixMs::MAX);
+        if time_ms <= store.now() {
+            return WaiterFate::Serve;
+        }
+        self.next_ms = self.next_ms.min(time_ms);
+        WaiterFate::Pass
     }
 }

@@ -186,6 +186,10 @@ pub type Suffices = fn(&Store, args: &[&[u8]], key: &[u8]) -> bool;
 /// if no time will do before the key changes.
 pub type ServedAt = fn(Option<ValueRef<'_>>, args: &[&[u8]], key: &[u8]) -> Option<UnixMs>;
 
+/// When a value has something for those who wait until something is due, all of them alike: a time in ms since 1970.
+/// `None` if it has nothing that will become due.
+pub type DueAt = fn(ValueRef<'_>) -> Option<UnixMs>;
+
 /// The condition under which a waiter is served.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
@@ -199,6 +203,8 @@ pub enum When {
     Finds(Finds),
     /// The time that this function returns has come.
     At(ServedAt),
+    /// The time that this function returns has come. It is asked again whenever the key grows.
+    Due(DueAt),
 }
 
 /// The request of a blocking command to wait.
@@ -292,7 +298,8 @@ impl IdleWaits {
         let waiting = |mut args: OwnedArgs| {
             args.set(on.args);
             let wait = Wait { client, args, when: on.when, also, serve: on.serve };
-            Waiter { claim: Claim::default(), wait, heeds_loss: on.heeds_loss }
+            let awaits_due = matches!(on.when, When::Due(_));
+            Waiter { claim: Claim::default(), wait, heeds_loss: on.heeds_loss, awaits_due }
         };
         let (timeout_ms, null_array) = (on.timeout_ms, on.null_array);
         match self.0.pop() {

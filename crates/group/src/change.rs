@@ -254,7 +254,9 @@ impl Member {
     /// Whether all members are dead, and this node was one of them.
     fn may_recover(&self, view: &View) -> bool {
         let was_member = view.group.in_sync.contains_key(&self.me.node) && !view.group.has_in_sync(&self.me);
-        was_member && self.pending.is_none() && view.group.in_sync.values().all(|life| self.dead.contains(life))
+        was_member
+            && self.pending.is_none()
+            && view.group.in_sync.values().all(|life| self.dead.contains(life))
     }
 
     /// Rule 10: all members are dead, and this node was one of them and has its data. If members acknowledge what is not

@@ -445,9 +445,10 @@ impl Member {
     /// What there is to show.
     pub fn report(&self, now_ms: u64) -> Report {
         let Some(view) = &self.view else { return Report::default() };
-        let grants = self.primary.heard().filter(|_| self.leads()).map(|(node, heard)| {
-            (node.clone(), heard.granted_until_ms.saturating_sub(now_ms), heard.offset)
-        });
+        let grants =
+            self.primary.heard().filter(|_| self.leads()).map(|(node, heard)| {
+                (node.clone(), heard.granted_until_ms.saturating_sub(now_ms), heard.offset)
+            });
         Report {
             term: view.group.term.0,
             revision: view.reading.revision.0,

@@ -263,7 +263,8 @@ impl Compression {
             | ValueRef::List(_)
             | ValueRef::Set(_)
             | ValueRef::ZSet(_)
-            | ValueRef::Stream(_) => None,
+            | ValueRef::Stream(_)
+            | ValueRef::Sketch(_) => None,
         };
         let Some(hash) = hash else { return };
         let plain_bytes = hash.run.bytes.len();

@@ -38,10 +38,10 @@ pub struct Db {
     compression: Option<Box<Compression>>,
     /// Lists that have grown faster than their pushes compress them; some may no longer exist.
     deep_lists: BTreeSet<Box<[u8]>>,
-    /// Whether there may be hashes with fields that expire.
-    has_volatile_fields: bool,
-    /// Whether background expiry has met such a hash, or one was added, since its current pass began.
-    met_volatile_fields: bool,
+    /// Whether there may be hashes or sets with elements that expire.
+    has_volatile_elements: bool,
+    /// Whether background expiry has met such a collection, or one was added, since its current pass began.
+    met_volatile_elements: bool,
     /// The snapshot that is being taken of this database.
     cut: Option<Box<Cut>>,
     queues: Queues,
@@ -78,8 +78,8 @@ impl Db {
             defragmentation: Defragmentation::default(),
             compression: None,
             deep_lists: BTreeSet::new(),
-            has_volatile_fields: false,
-            met_volatile_fields: false,
+            has_volatile_elements: false,
+            met_volatile_elements: false,
             cut: None,
             queues: Queues::new(&Arc::default(), &seed, 0, false),
             seed,
@@ -233,23 +233,23 @@ impl Db {
         self.volatile_count
     }
 
-    /// Whether there may be hashes with fields that expire.
+    /// Whether there may be hashes or sets with elements that expire.
     #[inline]
-    pub fn has_volatile_fields(&self) -> bool {
-        self.has_volatile_fields
+    pub fn has_volatile_elements(&self) -> bool {
+        self.has_volatile_elements
     }
 
-    /// Notes that there is such a hash if `value` is one.
-    pub fn note_volatile_fields(&mut self, value: &Value) {
-        if value.lend().first_field_expiry().is_some() {
-            (self.has_volatile_fields, self.met_volatile_fields) = (true, true);
+    /// Notes that there is such a collection if `value` is one.
+    pub fn note_volatile_elements(&mut self, value: &Value) {
+        if value.lend().first_element_expiry().is_some() {
+            (self.has_volatile_elements, self.met_volatile_elements) = (true, true);
         }
     }
 
-    /// Notes that there is such a hash if the value of `key` is one.
-    pub fn note_volatile_fields_of(&mut self, hash: u64, key: &[u8]) {
-        if self.find(hash, key).is_some_and(|record| record.value().first_field_expiry().is_some()) {
-            (self.has_volatile_fields, self.met_volatile_fields) = (true, true);
+    /// Notes that there is such a collection if the value of `key` is one.
+    pub fn note_volatile_elements_of(&mut self, hash: u64, key: &[u8]) {
+        if self.find(hash, key).is_some_and(|record| record.value().first_element_expiry().is_some()) {
+            (self.has_volatile_elements, self.met_volatile_elements) = (true, true);
         }
     }
 
@@ -298,7 +298,7 @@ impl Db {
 
     /// Adds `key`, which must be absent.
     pub fn insert(&mut self, hash: u64, key: &[u8], value: Value) -> RecordMut<'_> {
-        self.note_volatile_fields(&value);
+        self.note_volatile_elements(&value);
         self.note_new_key();
         let seed = &*self.seed;
         let mut record = RecordMut(
@@ -429,7 +429,7 @@ impl Db {
     }
 
     /// Searches the next `segment_budget` segments for expired records. Adds up to `count_max` of their keys to
-    /// `expired`, and the keys of hashes with expired fields to `with_due_fields`. Returns the number of keys with an
+    /// `expired`, and the keys of collections with expired elements to `with_due_elements`. Returns the number of keys with an
     /// expiry that it examined. The caller deletes the keys, because a deletion is an effect and an event.
     pub fn find_expired(
         &mut self,
@@ -437,9 +437,9 @@ impl Db {
         segment_budget: usize,
         count_max: usize,
         expired: &mut Vec<Box<[u8]>>,
-        with_due_fields: &mut Vec<Box<[u8]>>,
+        with_due_elements: &mut Vec<Box<[u8]>>,
     ) -> usize {
-        if self.volatile_count == 0 && !self.has_volatile_fields {
+        if self.volatile_count == 0 && !self.has_volatile_elements {
             if self.ttl_ms > 0 {
                 self.ttl_ms = 0;
                 self.note_size();
@@ -447,7 +447,7 @@ impl Db {
             return 0;
         }
         let (mut seen_count, mut ttl_count, mut ttl_ms) = (0, 0, 0);
-        let mut met_volatile_fields = false;
+        let mut met_volatile_elements = false;
         self.expire_cursor = self.table.scan_retain(self.expire_cursor, segment_budget, &mut |record| {
             if let Some(expiry) = record.expiry() {
                 seen_count += 1;
@@ -459,10 +459,10 @@ impl Db {
                     expired.push(record.key().into());
                 }
             }
-            if let Some(expiry) = record.value().first_field_expiry() {
-                met_volatile_fields = true;
-                if expiry < now && with_due_fields.len() < count_max {
-                    with_due_fields.push(record.key().into());
+            if let Some(expiry) = record.value().first_element_expiry() {
+                met_volatile_elements = true;
+                if expiry < now && with_due_elements.len() < count_max {
+                    with_due_elements.push(record.key().into());
                 }
             }
             true
@@ -473,9 +473,9 @@ impl Db {
             None => self.ttl_ms,
         };
         self.note_size();
-        self.met_volatile_fields |= met_volatile_fields;
+        self.met_volatile_elements |= met_volatile_elements;
         if self.expire_cursor == 0 {
-            self.has_volatile_fields = std::mem::take(&mut self.met_volatile_fields);
+            self.has_volatile_elements = std::mem::take(&mut self.met_volatile_elements);
         }
         seen_count
     }

@@ -50,4 +50,4 @@ pub use queue::List;
 pub use record::{Record, RecordMut, RecordRef};
 pub use string::{SHARED_BYTES_MIN, Str, StrRef};
 pub use tally::Tally;
-pub use value::{InPlace, Packable, Type, Value, ValueRef};
+pub use value::{Creatable, InPlace, Packable, Type, Value, ValueRef};

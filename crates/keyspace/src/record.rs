@@ -496,7 +496,7 @@ impl<'a> RecordRef<'a> {
         Marks::from_bytes(bytes)
     }
 
-    /// Whether it has expired, or all fields of its hash have.
+    /// Whether it has expired, or all elements of its hash or set have.
     #[inline(always)]
     pub fn expired(self, now: UnixMs) -> bool {
         self.expiry().is_some_and(|expiry| expiry < now) || self.value().is_due(now)

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use ds::Kind;
 use ds::hash::{Hash, HashRef};
 use ds::hash_compressed::CompressedHash;
-use ds::mover::{Mover, WalkPosition, move_box};
+use ds::mover::{Mover, WalkPosition, move_box, move_slice, move_vec};
 use ds::packed::Packed;
 use ds::prefetch::prefetch;
 use ds::set::{Set, SetRef};
 use ds::stream::Stream;
 use ds::zset::{ZSet, ZSetRef};
+use sketches::{Block, Bloom, CountMin, Cuckoo, Sketch, TDigest, TopK};
 
 use crate::UnixMs;
 use crate::changing::Changing;
@@ -33,10 +34,14 @@ pub enum Value {
     Hash(Box<Hash>),
     /// A stream, with entries or without.
     Stream(Box<Stream>),
+    /// A sketch of any kind, with items or without.
+    Sketch(Box<Sketch>),
 }
 
 // `Short` is as long as possible without making this larger.
 const _: () = assert!(size_of::<Value>() == 24);
+// A set without members that expire takes no more for those that have some.
+const _: () = assert!(size_of::<Set>() == 40);
 
 impl Value {
     /// The value, borrowed.
@@ -49,10 +54,11 @@ impl Value {
             Value::ZSet(zset) => ValueRef::ZSet(zset.lend()),
             Value::Hash(hash) => ValueRef::Hash(hash.lend()),
             Value::Stream(stream) => ValueRef::Stream(stream),
+            Value::Sketch(sketch) => ValueRef::Sketch(sketch),
         }
     }
 
-    /// Number of elements; 1 for a string; for a stream this includes pending entries of its groups.
+    /// Number of elements; 1 for a string and a sketch; for a stream this includes pending entries of its groups.
     pub fn len(&self) -> usize {
         self.lend().len()
     }
@@ -71,6 +77,7 @@ impl Value {
             Value::ZSet(zset) => zset.free_slice(),
             Value::Hash(hash) => hash.free_slice(),
             Value::Stream(stream) => stream.free_slice(),
+            Value::Sketch(sketch) => sketch.free_slice(),
         }
     }
 
@@ -102,6 +109,15 @@ impl Value {
                 move_box(stream, mover);
                 stream.defragment(place, mover)
             }
+            Value::Sketch(sketch) => {
+                move_box(sketch, mover);
+                sketch.visit_blocks(&mut |block| match block {
+                    Block::Array(array) => move_vec(array, mover),
+                    Block::Item(item) => move_slice(item, mover),
+                    Block::Centroids(centroids) => move_vec(centroids, mover),
+                });
+                true
+            }
         }
     }
 
@@ -117,6 +133,7 @@ impl Value {
             Value::ZSet(zset) => prefetch(&**zset),
             Value::Hash(hash) => prefetch(&**hash),
             Value::Stream(stream) => prefetch(&**stream),
+            Value::Sketch(sketch) => prefetch(&**sketch),
         }
     }
 
@@ -129,6 +146,7 @@ impl Value {
             Value::ZSet(zset) => size_of::<ZSet>() + zset.memory_bytes(),
             Value::Hash(hash) => size_of::<Hash>() + hash.memory_bytes(),
             Value::Stream(stream) => size_of::<Stream>() + stream.memory_bytes(),
+            Value::Sketch(sketch) => size_of::<Sketch>() + sketch.memory_bytes(),
         }
     }
 }
@@ -150,6 +168,8 @@ pub enum ValueRef<'a> {
     Compressed(CompressedHash<'a>),
     /// A stream.
     Stream(&'a Stream),
+    /// A sketch.
+    Sketch(&'a Sketch),
 }
 
 /// Tags of [`Packed`] collections, below [`PACKED_TAGS`]. Only sets have several forms, and hashes the compressed ones.
@@ -172,7 +192,11 @@ impl<'a> ValueRef<'a> {
             ValueRef::Hash(hash) => Some((PACKED_HASH, hash.packed()?)),
             ValueRef::ZSet(zset) => Some((PACKED_ZSET, zset.packed()?)),
             ValueRef::Set(set) => set.packed().map(|packed| (PACKED_SET + packed.form, packed)),
-            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::Stream(_) | ValueRef::Compressed(_) => None,
+            ValueRef::Str(_)
+            | ValueRef::List(_)
+            | ValueRef::Stream(_)
+            | ValueRef::Sketch(_)
+            | ValueRef::Compressed(_) => None,
         }
     }
 
@@ -182,6 +206,18 @@ impl<'a> ValueRef<'a> {
     #[must_use]
     pub fn expanded(self, buffer: &'a mut Vec<u8>) -> Self {
         if let ValueRef::Compressed(hash) = self { ValueRef::Hash(hash.expand(buffer)) } else { self }
+    }
+
+    /// Hides the fields of a hash, or the members of a set, that expired before the time that `before_ms` returns, if it
+    /// returns one.
+    #[must_use]
+    pub fn hiding(self, before_ms: impl FnOnce() -> Option<UnixMs>) -> Self {
+        match self {
+            ValueRef::Hash(hash) => ValueRef::Hash(hash.hiding(before_ms)),
+            ValueRef::Set(set) => ValueRef::Set(set.hiding(before_ms)),
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::ZSet(_) => self,
+            ValueRef::Compressed(_) | ValueRef::Stream(_) => self,
+        }
     }
 
     /// The collection that [`packed`](Self::packed) returned with this tag.
@@ -205,6 +241,7 @@ impl ValueRef<'_> {
             ValueRef::ZSet(_) => Kind::ZSet,
             ValueRef::Hash(_) | ValueRef::Compressed(_) => Kind::Hash,
             ValueRef::Stream(_) => Kind::Stream,
+            ValueRef::Sketch(sketch) => kind_of(sketch),
         }
     }
 
@@ -218,10 +255,11 @@ impl ValueRef<'_> {
             ValueRef::Hash(hash) => hash.encoding(),
             ValueRef::Compressed(hash) => hash.encoding(),
             ValueRef::Stream(_) => "stream",
+            ValueRef::Sketch(_) => "raw",
         }
     }
 
-    /// Number of elements; 1 for a string.
+    /// Number of elements; 1 for a string and a sketch.
     pub fn len(self) -> usize {
         match self {
             ValueRef::Str(_) => 1,
@@ -231,6 +269,7 @@ impl ValueRef<'_> {
             ValueRef::Hash(hash) => hash.len(),
             ValueRef::Compressed(hash) => hash.len(),
             ValueRef::Stream(stream) => stream.element_count(),
+            ValueRef::Sketch(_) => 1,
         }
     }
 
@@ -239,15 +278,25 @@ impl ValueRef<'_> {
         self.len() == 0 && self.kind() != Kind::Stream
     }
 
-    /// Whether it is a hash whose fields have all expired before `now`.
+    /// Whether it is a hash or a set whose elements have all expired before `now`.
     #[inline]
     pub fn is_due(self, now: i64) -> bool {
-        if let ValueRef::Hash(hash) = self { hash.is_due(now) } else { false }
+        match self {
+            ValueRef::Hash(hash) => hash.is_due(now),
+            ValueRef::Set(set) => set.is_due(now),
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::ZSet(_) => false,
+            ValueRef::Compressed(_) | ValueRef::Stream(_) => false,
+        }
     }
 
-    /// When the first field of a hash expires, if one does.
-    pub fn first_field_expiry(self) -> Option<i64> {
-        if let ValueRef::Hash(hash) = self { hash.first_expiry() } else { None }
+    /// When the first field of a hash, or member of a set, expires, if one does.
+    pub fn first_element_expiry(self) -> Option<i64> {
+        match self {
+            ValueRef::Hash(hash) => hash.first_expiry(),
+            ValueRef::Set(set) => set.first_expiry(),
+            ValueRef::Str(_) | ValueRef::List(_) | ValueRef::ZSet(_) => None,
+            ValueRef::Compressed(_) | ValueRef::Stream(_) => None,
+        }
     }
 
     /// An owned copy.
@@ -260,7 +309,18 @@ impl ValueRef<'_> {
             ValueRef::Hash(hash) => Value::Hash(Box::new(hash.to_hash())),
             ValueRef::Compressed(hash) => Value::Hash(Box::new(hash.to_hash())),
             ValueRef::Stream(stream) => Value::Stream(Box::new(stream.clone())),
+            ValueRef::Sketch(sketch) => Value::Sketch(Box::new(sketch.clone())),
         }
+    }
+}
+
+fn kind_of(sketch: &Sketch) -> Kind {
+    match sketch {
+        Sketch::Bloom(_) => Kind::Bloom,
+        Sketch::Cuckoo(_) => Kind::Cuckoo,
+        Sketch::CountMin(_) => Kind::CountMin,
+        Sketch::TopK(_) => Kind::TopK,
+        Sketch::TDigest(_) => Kind::TDigest,
     }
 }
 
@@ -282,7 +342,8 @@ pub trait Type: Sized {
     type Ref<'a>: Copy;
     /// A value of this type, for changing it.
     type Mut<'a>;
-    /// Whether clients may wait until a value has several elements. Only those of lists do.
+    /// Whether clients may wait for what is added to a value that exists: until a list has several elements, or for a
+    /// member of a sorted set that is due earlier.
     const IS_AWAITED_TO_GROW: bool = false;
     /// The value as this type; `None` if it has another. A compressed hash must be expanded first.
     fn of(value: ValueRef<'_>) -> Option<Self::Ref<'_>>;
@@ -305,8 +366,6 @@ pub trait Type: Sized {
     fn at<'a>(value: Self::Mut<'a>, _steady_ms: UnixMs) -> Self::Mut<'a> {
         value
     }
-    /// A record with a new empty value.
-    fn create(key: &[u8]) -> Record;
 }
 
 /// A type that is always read in place, so several values can be read at once.
@@ -317,6 +376,11 @@ impl InPlace for List {}
 impl InPlace for Set {}
 impl InPlace for ZSet {}
 impl InPlace for Stream {}
+impl InPlace for Bloom {}
+impl InPlace for Cuckoo {}
+impl InPlace for CountMin {}
+impl InPlace for TopK {}
+impl InPlace for TDigest {}
 
 macro_rules! boxed_type {
     ($($name:ident $(, $set_time:ident)?);*) => {$(
@@ -342,6 +406,9 @@ macro_rules! boxed_type {
                     value
                 }
             )?
+        }
+
+        impl Creatable for $name {
             fn create(key: &[u8]) -> Record {
                 Record::new(key, Value::$name(Box::new($name::new())))
             }
@@ -349,6 +416,34 @@ macro_rules! boxed_type {
     )*};
 }
 boxed_type!(List, set_time; Stream);
+
+macro_rules! sketch_type {
+    ($($name:ident),*) => {$(
+        impl Type for $name {
+            type Ref<'a> = &'a $name;
+            type Mut<'a> = &'a mut $name;
+            #[inline]
+            fn of(value: ValueRef<'_>) -> Option<&$name> {
+                if let ValueRef::Sketch(Sketch::$name(inner)) = value { Some(inner) } else { None }
+            }
+            #[inline]
+            fn of_mut(record: RecordMut<'_>) -> Option<&mut Self> {
+                if !record.lend().is_wide() {
+                    return None;
+                }
+                let Value::Sketch(sketch) = record.into_value() else { return None };
+                if let Sketch::$name(inner) = &mut **sketch { Some(inner) } else { None }
+            }
+        }
+    )*};
+}
+sketch_type!(Bloom, Cuckoo, CountMin, TopK, TDigest);
+
+/// A type that has an empty value, so that a change can create it.
+pub trait Creatable: Type {
+    /// A record with a new empty value.
+    fn create(key: &[u8]) -> Record;
+}
 
 impl Type for Str {
     type Ref<'a> = StrRef<'a>;
@@ -364,13 +459,16 @@ impl Type for Str {
         }
         if let Value::Str(string) = record.into_value() { Some(string) } else { None }
     }
+}
+
+impl Creatable for Str {
     fn create(key: &[u8]) -> Record {
         Record::new_wide(key, Value::Str(Str::text(b"")))
     }
 }
 
 /// A collection that is stored in its record while it is small.
-pub trait Packable: Type + Default {
+pub trait Packable: Creatable + Default {
     /// The collection, borrowed as a value.
     fn lend_value(&self) -> ValueRef<'_>;
     /// Whether packed bytes with this tag are of this type.
@@ -386,7 +484,7 @@ pub trait Packable: Type + Default {
 }
 
 macro_rules! packable_type {
-    ($($name:ident, $lent:ident, $first_tag:ident $(, $hides:ident)?);*) => {$(
+    ($($name:ident, $lent:ident, $first_tag:ident $(, hides $hides:ident)? $(, expands $expands:ident)?);*) => {$(
         impl Packable for $name {
             #[inline]
             fn has_tag(tag: u8) -> bool {
@@ -416,6 +514,7 @@ macro_rules! packable_type {
         impl Type for $name {
             type Ref<'a> = $lent<'a>;
             type Mut<'a> = Changing<'a, $name>;
+            const IS_AWAITED_TO_GROW: bool = matches!(Kind::$name, Kind::ZSet);
             #[inline]
             fn of(value: ValueRef<'_>) -> Option<$lent<'_>> {
                 if let ValueRef::$name(inner) = value { Some(inner) } else { None }
@@ -423,9 +522,6 @@ macro_rules! packable_type {
             #[inline]
             fn of_mut(record: RecordMut<'_>) -> Option<Changing<'_, Self>> {
                 Changing::of(record)
-            }
-            fn create(key: &[u8]) -> Record {
-                Record::new_small::<$name>(key)
             }
             $(
                 #[inline]
@@ -435,12 +531,24 @@ macro_rules! packable_type {
                 ) -> Option<$lent<'_>> {
                     Some(Self::of(value)?.$hides(hidden_before))
                 }
+            )?
+            $(
                 #[inline]
                 fn expanded<'a>(value: ValueRef<'a>, buffer: &'a mut Vec<u8>) -> ValueRef<'a> {
-                    value.expanded(buffer)
+                    value.$expands(buffer)
                 }
             )?
         }
+
+        impl Creatable for $name {
+            fn create(key: &[u8]) -> Record {
+                Record::new_small::<$name>(key)
+            }
+        }
     )*};
 }
-packable_type!(Set, SetRef, PACKED_SET; ZSet, ZSetRef, PACKED_ZSET; Hash, HashRef, PACKED_HASH, hiding);
+packable_type!(
+    Set, SetRef, PACKED_SET, hides hiding;
+    ZSet, ZSetRef, PACKED_ZSET;
+    Hash, HashRef, PACKED_HASH, hides hiding, expands expanded
+);

@@ -72,6 +72,11 @@ fn write_record_head<W: io::Write>(
     {
         encoder.arrivals(&seen.arrivals().to_bytes())?;
     }
+    if encoder.style().keeps_all
+        && let Some(expiries) = engine::dump::expiry_bytes(record.value())
+    {
+        encoder.expiries(&expiries)?;
+    }
     if let Some(expiry) = record.expiry() {
         encoder.expiry(expiry)?;
     }
@@ -80,12 +85,15 @@ fn write_record_head<W: io::Write>(
     encoder.string(record.key())
 }
 
-/// Writes a record as a whole.
+/// Writes a record as a whole, unless the style has no such values.
 pub(crate) fn write_record<W: io::Write>(
     record: RecordRef<'_>,
     usage: Usage,
     encoder: &mut Encoder<W>,
 ) -> io::Result<()> {
+    if !engine::dump::has(encoder.style(), record.value()) {
+        return Ok(());
+    }
     write_record_head(record, engine::dump::value_type(record.value(), encoder.style()), usage, encoder)?;
     engine::dump::write(record.value(), encoder)
 }
@@ -420,6 +428,9 @@ impl Scribe {
     fn take_next(&mut self, record: RecordRef<'_>, at_once: bool) -> Taken {
         if self.saving.has_failed() {
             self.amid = None;
+            return Taken::All;
+        }
+        if !engine::dump::has(self.saving.form.style, record.value()) {
             return Taken::All;
         }
         if self.amid.as_ref().is_some_and(|amid| *amid.key == *record.key()) {

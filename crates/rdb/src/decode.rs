@@ -4,11 +4,13 @@ use std::io::Read;
 
 use ds::stream::producers::RECORDS_MAX;
 use ds::stream::{Group, ProducerLimits, Producers, StreamId};
+use sketches::Sketch;
 
 use crate::error::{Error, Why};
 use crate::format::*;
 use crate::packed::{Element, Packed, integers};
 use crate::reader::Reader;
+use crate::sketch::SketchFields;
 use crate::stream;
 
 /// A part of a value. Parts come in the order of the file.
@@ -62,6 +64,8 @@ pub enum Part<'a> {
     },
     /// A part of what a stream knows of its producers, behind its groups.
     Producers(ProducersPart<'a>),
+    /// A whole sketch.
+    Sketch(Box<Sketch>),
 }
 
 /// A part of what a stream knows of its producers.
@@ -167,6 +171,11 @@ pub fn read_value<R: Read>(
         | ValueType::Stream3
         | ValueType::Stream4
         | ValueType::Stream5 => stream::read(reader, value_type, build),
+        ValueType::Module => {
+            let offset = reader.offset();
+            let sketch = SketchFields { reader }.read()?;
+            if build(Part::Sketch(Box::new(sketch))) { Ok(()) } else { reader.corrupt(offset, DUPLICATE) }
+        }
     }
 }
 

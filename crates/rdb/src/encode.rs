@@ -25,9 +25,10 @@ pub struct Style {
     pub compresses: bool,
     /// The version. Its readers can read everything except what values have only of `keeps_all`.
     pub version: u32,
-    /// Values keep what Redis 7.0 does not know: when fields of hashes expire, which Redis from 7.4 on can read; the
-    /// messages of streams' producers, and that pending entries were released, which Redis from 8.8 on can read.
-    /// Without this, the fields do not expire, the messages are left out, and a consumer without a name has the entries.
+    /// Values keep what Redis 7.0 does not know: when fields of hashes expire, which Redis from 7.4 on can read, and when
+    /// members of sets do, which Redis skips; the messages of streams' producers, and that pending entries were released,
+    /// which Redis from 8.8 on can read.
+    /// Without this, fields and members do not expire, the messages are left out, and a consumer without a name has the entries.
     pub keeps_all: bool,
 }
 
@@ -390,6 +391,11 @@ impl<W: Write> Encoder<W> {
     /// When the elements of the next key, a queue, arrived. This comes before its expiry.
     pub fn arrivals(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.aux(ARRIVALS_AUX, bytes)
+    }
+
+    /// When members of the next key, a set, expire. This comes before its expiry.
+    pub fn expiries(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.aux(EXPIRIES_AUX, bytes)
     }
 
     /// For how many seconds the next key was not used.

@@ -33,6 +33,16 @@ pub enum Why {
     /// A library of functions is invalid.
     #[error("a library of functions cannot be loaded: {0}")]
     Library(String),
+    /// A value of a module that is not known.
+    #[error("values of the module type '{name}' of version {version} cannot be read{}", of_key(key.as_deref()))]
+    UnknownModule {
+        /// The name of the type.
+        name: String,
+        /// The version of its encoding.
+        version: u64,
+        /// The key of the value.
+        key: Option<Vec<u8>>,
+    },
     /// A type of value or an opcode is not supported.
     #[error("{what} (type {code}{})", of_key(key.as_deref()))]
     Unsupported {
@@ -49,7 +59,9 @@ impl Error {
     /// Adds the key of the value to the error.
     #[must_use]
     pub fn in_value_of(mut self, of: &[u8]) -> Error {
-        if let Why::Unsupported { key: key @ None, .. } = &mut self.why {
+        if let Why::Unsupported { key: key @ None, .. } | Why::UnknownModule { key: key @ None, .. } =
+            &mut self.why
+        {
             *key = Some(of.to_vec());
         }
         self

@@ -10,7 +10,7 @@ use crate::decode::{Build, read_value};
 use crate::error::{Error, Why};
 use crate::format::*;
 use crate::reader::Reader;
-use crate::skip::skip_value;
+use crate::skip::{skip_module_fields, skip_value};
 
 /// A part of a file.
 #[derive(Debug)]
@@ -46,6 +46,8 @@ pub struct KeyItem {
     pub frequency: Option<u8>,
     /// The marks of memcached's clients, as text.
     pub marks: Option<Vec<u8>>,
+    /// When members of a set expire, if some do.
+    pub expiries: Option<Vec<u8>>,
     /// When the elements of a queue arrived, if that is stored.
     pub arrivals: Option<Vec<u8>>,
 }
@@ -139,14 +141,14 @@ impl<R: Read> FileReader<R> {
     /// The next item.
     pub fn next_item(&mut self) -> Result<Item, Error> {
         let (mut expiry_ms, mut idle_seconds, mut frequency) = (None, None, None);
-        let (mut unsupported, mut marks, mut arrivals) = (None, None, None);
+        let (mut unsupported, mut marks, mut arrivals, mut expiries) = (None, None, None, None);
         if self.version.is_none() && self.reader.is_at_end()? {
             return Ok(Item::End);
         }
         loop {
             let reader = &mut self.reader;
             let offset = reader.offset();
-            let is_about_key = (marks.is_some() || arrivals.is_some())
+            let is_about_key = (marks.is_some() || arrivals.is_some() || expiries.is_some())
                 || (expiry_ms.is_some() || idle_seconds.is_some() || frequency.is_some());
             match reader.byte()? {
                 OP_EXPIRETIME => expiry_ms = Some(i64::from(i32::from_le_bytes(reader.array()?)) * 1000),
@@ -162,6 +164,7 @@ impl<R: Read> FileReader<R> {
                 OP_AUX => match (reader.owned_string()?, reader.owned_string()?) {
                     (name, text) if name == MARKS_AUX.as_bytes() => marks = Some(text),
                     (name, bytes) if name == ARRIVALS_AUX.as_bytes() => arrivals = Some(bytes),
+                    (name, bytes) if name == EXPIRIES_AUX.as_bytes() => expiries = Some(bytes),
                     (name, value) => return Ok(Item::Aux(name, value)),
                 },
                 OP_FUNCTION2 => return Ok(Item::Library(offset, reader.owned_string()?)),
@@ -186,13 +189,11 @@ impl<R: Read> FileReader<R> {
                     let known = ValueType::from_code(code, self.family);
                     // The key comes first for values of any type.
                     let key = reader.owned_string()?;
-                    let value_type = match (known, unsupported) {
-                        (Ok(value_type), None) => value_type,
-                        (Err(why), _) | (Ok(_), Some(why)) => {
-                            return Err(reader.error(offset, about(key, why)));
-                        }
+                    let value_type = match known.and_then(|known| unsupported.map_or(Ok(known), Err)) {
+                        Ok(value_type) => value_type,
+                        Err(why) => return Err(reader.error(offset, about(key, why))),
                     };
-                    let item = KeyItem {
+                    return Ok(Item::Key(KeyItem {
                         key,
                         offset,
                         value_type,
@@ -200,9 +201,9 @@ impl<R: Read> FileReader<R> {
                         idle_seconds,
                         frequency,
                         marks,
+                        expiries,
                         arrivals,
-                    };
-                    return Ok(Item::Key(item));
+                    }));
                 }
             }
         }
@@ -248,19 +249,6 @@ fn skip_key_meta<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
     Ok(())
 }
 
-fn skip_module_fields<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
-    loop {
-        let offset = reader.offset();
-        match reader.length()? {
-            MODULE_EOF => return Ok(()),
-            MODULE_SINT | MODULE_UINT => _ = reader.length()?,
-            MODULE_FLOAT => _ = reader.array::<4>()?,
-            MODULE_DOUBLE => _ = reader.array::<8>()?,
-            MODULE_STRING => reader.string(&mut Vec::new())?,
-            _ => return reader.corrupt(offset, "unknown field of a module"),
-        }
-    }
-}
 /// The error for an opcode where a key should be.
 fn no_key(code: u8) -> Why {
     Why::Unsupported { code, what: "an opcode where a key is expected", key: None }
@@ -268,7 +256,7 @@ fn no_key(code: u8) -> Why {
 
 /// Adds the key to an error.
 fn about(key: Vec<u8>, mut why: Why) -> Why {
-    if let Why::Unsupported { key: of, .. } = &mut why {
+    if let Why::Unsupported { key: of, .. } | Why::UnknownModule { key: of, .. } = &mut why {
         *of = Some(key);
     }
     why

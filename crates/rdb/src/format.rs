@@ -50,6 +50,8 @@ pub enum ValueType {
     ZSetText = 3,
     /// Fields and values one by one.
     Hash = 4,
+    /// A value of a module, with the module's name and the fields of the value: a sketch.
+    Module = 7,
     /// Members with scores of 8 bytes.
     ZSet = 5,
     /// Fields and values in a zipmap.
@@ -100,6 +102,7 @@ impl ValueType {
             Set,
             ZSetText,
             Hash,
+            Module,
             ZSet,
             HashZipmap,
             ListZiplist,
@@ -121,7 +124,7 @@ impl ValueType {
         };
         known.iter().chain(own).copied().find(|known| *known as u8 == code).ok_or_else(|| {
             let what = match code {
-                6 | 7 => "values of modules cannot be read",
+                6 => "values of modules before Redis 4.0 cannot be read",
                 22 | 23 if family == Family::Redis => {
                     "hashes with fields that expire, of a release candidate of Redis 7.4, cannot be read"
                 }
@@ -134,10 +137,11 @@ impl ValueType {
         })
     }
 
-    /// The kind of value.
-    pub fn kind(self) -> Kind {
+    /// The kind of value; `None` if the value itself says so.
+    pub fn kind(self) -> Option<Kind> {
         use ValueType::*;
-        match self {
+        Some(match self {
+            Module => return None,
             Str => Kind::Str,
             List | ListZiplist | ListQuicklist | ListQuicklist2 => Kind::List,
             Set | SetIntset | SetListpack => Kind::Set,
@@ -145,7 +149,7 @@ impl ValueType {
             Hash | HashZipmap | HashZiplist | HashListpack | HashExpiring | HashExpiringEach
             | HashExpiringListpack => Kind::Hash,
             Stream | Stream2 | Stream3 | Stream4 | Stream5 => Kind::Stream,
-        }
+        })
     }
 }
 
@@ -196,6 +200,8 @@ pub(crate) const OP_EOF: u8 = 255;
 
 /// The name of the field with memcached's marks on the next key. Redis skips fields that it does not know.
 pub(crate) const MARKS_AUX: &str = "darter-memcached";
+/// The name of the field that says when members of the next key, a set, expire.
+pub(crate) const EXPIRIES_AUX: &str = "darter-expiries";
 /// The name of the field that says when the elements of the next key, a queue, arrived.
 pub(crate) const ARRIVALS_AUX: &str = "darter-arrivals";
 

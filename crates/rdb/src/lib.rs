@@ -4,7 +4,7 @@
 //! ```text
 //! file:     "REDIS" version(4 digits) or "VALKEY" version(3 digits)  ( item )*  EOF  crc64 of all before it (LE; 0: not computed; since version 5)
 //! item:     opcode, and the fields of that opcode   AUX, SELECTDB, RESIZEDB, FUNCTION2 …
-//!           [ AUX "darter-memcached" marks ] [ AUX "darter-arrivals" times ] [ EXPIRETIME_MS time ] [ FREQ n | IDLE n ]  type  key  value
+//!           [ AUX "darter-memcached" marks ] [ AUX "darter-arrivals" times ] [ AUX "darter-expiries" times ] [ EXPIRETIME_MS time ] [ FREQ n | IDLE n ]  type  key  value
 //! payload:  type  value  version(2, LE)  crc64(8, LE)
 //! length:   00nnnnnn │ 01nnnnnn n │ 10000000 n(4, BE) │ 10000001 n(8, BE)
 //! string:   length bytes │ 11000000 i8 │ 11000001 i16 │ 11000010 i32 │ 11000011 packed-length length LZF
@@ -17,7 +17,7 @@
 //!   with the lengths that it declares. A reader holds only a buffer and the current string; it passes
 //!   elements one by one to the code that builds the value ([`Part`]).
 //!
-//! Not here: values themselves, files on disk and modules.
+//! Not here: values themselves, files on disk, and modules other than sketches.
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ mod manifest;
 mod packed;
 mod payload;
 mod reader;
+mod sketch;
 mod skip;
 mod stream;
 
@@ -43,8 +44,9 @@ pub use file::{Checksum, FileReader, Item, KeyItem};
 pub use format::{Family, ValueType};
 pub use frames::{FRAME_BYTES_MAX, FrameReader, part_head, write_frames};
 pub use manifest::{MANIFEST_BYTES_MAX, MANIFEST_MAGIC, Manifest};
-pub use payload::{Libraries, NoLibrary, open_payload, seal_payload};
+pub use payload::{Libraries, NoLibrary, open_payload, seal_payload, split_expiries};
 pub use reader::{Reader, STRING_BYTES_MAX};
+pub use sketch::SketchPart;
 pub use stream::StreamPart;
 
 /// The version that is written by default: that of redis-server 7.0.

@@ -1,8 +1,9 @@
 //! The payload of `DUMP`: type and value, then the version and a checksum of everything. `FUNCTION DUMP` has
-//! libraries instead of a value, in the form that they have in files.
+//! libraries instead of a value, in the form that they have in files. If members of a set expire, the type is preceded by a
+//! field with the times, as in files; Redis refuses such a payload.
 
 use crate::crc64::crc64;
-use crate::format::{OP_FUNCTION_PRE_GA, OP_FUNCTION2};
+use crate::format::{EXPIRIES_AUX, OP_AUX, OP_FUNCTION_PRE_GA, OP_FUNCTION2};
 use crate::reader::Reader;
 use crate::{VERSION, VERSION_MAX};
 
@@ -18,6 +19,18 @@ pub fn open_payload(payload: &[u8]) -> Option<&[u8]> {
     let (value, version) = checked.split_last_chunk()?;
     let is_known = u32::from(u16::from_le_bytes(*version)) <= VERSION_MAX;
     (is_known && crc64(0, checked) == u64::from_le_bytes(*checksum)).then_some(value)
+}
+
+/// The parts of an opened payload: when members of a set expire, if it says so, and the rest. `None` if it is damaged.
+pub fn split_expiries(opened: &[u8]) -> Option<(Option<Vec<u8>>, &[u8])> {
+    if opened.first() != Some(&OP_AUX) {
+        return Some((None, opened));
+    }
+    let mut reader = Reader::new(&opened[1..]);
+    let name = reader.owned_string().ok()?;
+    let expiries = reader.owned_string().ok()?;
+    let rest = opened[1..].get(usize::try_from(reader.offset()).ok()?..)?;
+    (name == EXPIRIES_AUX.as_bytes()).then_some((Some(expiries), rest))
 }
 
 /// Why the next library in a payload cannot be read.

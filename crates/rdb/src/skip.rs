@@ -45,6 +45,10 @@ pub(crate) fn skip_value<R: Read>(reader: &mut Reader<R>, value_type: ValueType)
             reader.skip_string()
         }
         Stream | Stream2 | Stream3 | Stream4 | Stream5 => stream(reader, value_type),
+        Module => {
+            reader.length()?;
+            skip_module_fields(reader)
+        }
     }
 }
 
@@ -109,4 +113,19 @@ fn producers<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
     })?;
     // How many there were, and how many came twice.
     lengths(reader, 2)
+}
+
+/// Skips the fields of a module's value.
+pub(crate) fn skip_module_fields<R: Read>(reader: &mut Reader<R>) -> Result<(), Error> {
+    loop {
+        let offset = reader.offset();
+        match reader.length()? {
+            MODULE_EOF => return Ok(()),
+            MODULE_SINT | MODULE_UINT => _ = reader.length()?,
+            MODULE_FLOAT => _ = reader.array::<4>()?,
+            MODULE_DOUBLE => _ = reader.array::<8>()?,
+            MODULE_STRING => reader.skip_string()?,
+            _ => return reader.corrupt(offset, "unknown field of a module"),
+        }
+    }
 }

@@ -3,13 +3,16 @@
 #[expect(dead_code, reason = "some are for another test")]
 mod checks;
 
-use checks::{Dribble, Model, StreamModel, check_file, check_libraries, check_value, read};
+use checks::{Dribble, Model, SketchModel, StreamModel, check_file, check_libraries, check_value, read};
 use ds::stream::{Group, Pending, ProducerLimits, Producers, Stream, StreamId, StreamLimits};
 use proptest::prelude::*;
 use rdb::{
-    Encoder, Error, NoLibrary, Part, Reader, Style, VERSION_OF_7_2, ValueType, Why, open_payload, read_value,
-    seal_payload,
+    Encoder, Error, NoLibrary, Part, Reader, SketchPart, Style, VERSION_OF_7_2, ValueType, Why, open_payload,
+    read_value, seal_payload,
 };
+
+use sketches::cuckoo::Parameters;
+use sketches::{Bloom, CountMin, Cuckoo, Sketch, TDigest, TopK};
 
 fn text() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
@@ -35,7 +38,42 @@ fn model() -> impl Strategy<Value = Model> {
             .prop_map(Model::Hash),
         prop::collection::vec((text(), text(), Just(None)), 0..60).prop_map(Model::Hash),
         stream().prop_map(|stream| Model::Stream(StreamModel(stream))),
+        sketch().prop_map(|sketch| Model::Sketch(Some(SketchModel(Box::new(sketch))))),
     ]
+}
+
+/// Sketches of each kind, with a few items.
+fn sketch() -> impl Strategy<Value = Sketch> {
+    let items = prop::collection::vec((text(), 1_u32..9), 0..60);
+    (0..5, 1_u64..60, items).prop_map(|(kind, size, items)| match kind {
+        0 => {
+            let mut filter = Bloom::new(size, 0.1, 2, true).expect("these are valid");
+            items.iter().for_each(|(item, _)| _ = filter.add(item));
+            Sketch::Bloom(filter)
+        }
+        1 => {
+            let mut filter = Cuckoo::new(size + 4, Parameters::default()).expect("these are valid");
+            items.iter().for_each(|(item, _)| _ = filter.add(item));
+            Sketch::Cuckoo(filter)
+        }
+        2 => {
+            let mut counts = CountMin::new(size, 2).expect("these are valid");
+            items.iter().for_each(|(item, times)| _ = counts.add(item, (*times).into()));
+            Sketch::CountMin(counts)
+        }
+        3 => {
+            let mut top = TopK::new(size as u32 % 8 + 1, size as u32, 2, 0.9).expect("these are valid");
+            items.iter().for_each(|(item, times)| _ = top.add(item, *times));
+            Sketch::TopK(top)
+        }
+        _ => {
+            let mut digest = TDigest::new(size).expect("this is valid");
+            items.iter().for_each(|(item, times)| {
+                digest.add(item.len() as f64 / f64::from(*times)).expect("there is room");
+            });
+            Sketch::TDigest(digest)
+        }
+    })
 }
 
 /// Streams with several nodes, deleted entries, the largest ids, groups and pending entries.
@@ -92,6 +130,20 @@ proptest! {
         let (value_type, encoded) = model.encode(compresses, is_packed);
         prop_assert_eq!(read(&encoded[..], value_type), Ok(model.clone()));
         prop_assert_eq!(read(Dribble(&encoded), value_type), Ok(model));
+    }
+
+    #[test]
+    fn a_sketch_in_parts_is_the_same(sketch in sketch(), step in 1_u64..200) {
+        let sketch = sketch.written().unwrap_or(sketch);
+        let mut encoder = Encoder::new(Vec::new(), false);
+        let mut part = Some(SketchPart::default());
+        while let Some(now) = part {
+            let until = encoder.offset() + step;
+            part = encoder.sketch_part(&sketch, now, until).expect("memory takes all");
+        }
+        let encoded = encoder.finish().expect("memory takes all");
+        let model = Model::Sketch(Some(SketchModel(Box::new(sketch))));
+        prop_assert_eq!(read(&encoded[..], ValueType::Module), Ok(model));
     }
 
     #[test]
@@ -201,7 +253,11 @@ fn errors_say_what_is_wrong_and_where() {
         assert!(last.contains(expected), "{value:?}: {last}");
     };
     let strings = |code: u8, bytes: &[u8]| [&[code, 1, b'k'][..], bytes].concat();
-    check(b"\x07\x01k", "offset: 11, why: Unsupported { code: 7, what: \"values of modules cannot be read\"");
+    check(b"\x06\x01k", "offset: 11, why: Unsupported { code: 6, what: \"values of modules before Redis 4.0");
+    check(
+        b"\x07\x01k\x81\0\0\0\0\0\0\0\x05",
+        "offset: 14, why: UnknownModule { name: \"AAAAAAAAA\", version: 5",
+    );
     check(b"\x16\x01k", "of a release candidate of Redis 7.4");
     for code in [15, 19, 21] {
         check(&strings(code, b"\x81\x10\0\0\0\0\0\0\0"), "Truncated");

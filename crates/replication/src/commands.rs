@@ -12,14 +12,15 @@ use config::{CLUSTER_MODE, REPL_DISKLESS_SYNC};
 use crate::address::Address;
 use crate::failover::FailoverPlan;
 use crate::feed::Feed;
+use crate::groups::{self, GROUP_BEAT, GROUP_STANDING};
 use crate::parts::Parts;
 use crate::primary::{CopyContent, Replica};
 use crate::waiting::{WAIT, WAITAOF};
-use crate::groups::{self, GROUP_BEAT, GROUP_STANDING};
 use crate::{Ctx, Entry, Run, handover, role};
 
 /// The commands of this crate.
-pub const ENTRIES: &[Entry] = &[FAILOVER, GROUP_BEAT, GROUP_STANDING, PSYNC, REPLCONF, REPLICAOF, ROLE, SLAVEOF, SYNC, WAIT, WAITAOF];
+pub const ENTRIES: &[Entry] =
+    &[FAILOVER, GROUP_BEAT, GROUP_STANDING, PSYNC, REPLCONF, REPLICAOF, ROLE, SLAVEOF, SYNC, WAIT, WAITAOF];
 
 const FAILOVER: Entry = Entry {
     name: "failover",

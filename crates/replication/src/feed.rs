@@ -143,7 +143,7 @@ impl Feed {
         }
     }
 
-    /// The same feed for a node of this server's group, which follows over this link.
+    /// Adds the link over which a node of this server's group follows.
     pub(crate) fn with_link(self, link: Option<LinkId>) -> Feed {
         Feed { link, ..self }
     }

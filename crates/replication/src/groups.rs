@@ -134,10 +134,10 @@ pub fn hand_over_group(ctx: &mut Ctx) -> CommandResult {
             }
             [word, value] if keyword_is(word, "TIMEOUT") => {
                 let limit = parse_i64(value)?;
-                limit_ms = u64::try_from(limit)
-                    .ok()
-                    .filter(|limit| (1..=HANDOVER_MS_MAX).contains(limit))
-                    .ok_or(CommandError::fixed("ERR TIMEOUT is out of range, it is 1 to 60000 milliseconds"))?;
+                limit_ms =
+                    u64::try_from(limit).ok().filter(|limit| (1..=HANDOVER_MS_MAX).contains(limit)).ok_or(
+                        CommandError::fixed("ERR TIMEOUT is out of range, it is 1 to 60000 milliseconds"),
+                    )?;
             }
             _ => return Err(CommandError::SYNTAX),
         }

@@ -49,6 +49,7 @@ mod stage;
 mod standing;
 mod synced;
 mod tail;
+mod taking_part;
 mod waiting;
 mod wide;
 
@@ -70,7 +71,7 @@ pub use incoming::{Incoming, Outgoing, Unread, incoming};
 pub use leaving::SILENT_MS;
 pub use limits::Limits;
 pub use link_settings::LinkSettings;
-pub use membership::{Introduction, Membership, NotedTerms, RoleOrder, announce_order};
+pub use membership::{Introduction, Membership, NotedTerms, RoleOrder};
 pub use notices::{EndpointKind, Notice, Notices, Recipient};
 pub use parts::{Announce, Parts, RoleChange, RoleNews};
 pub use peer::Peer;
@@ -81,6 +82,7 @@ pub use stage::{FollowerAround, Ran, Stage, Vocabulary};
 pub use standing::Standing;
 pub use synced::Synced;
 pub use tail::Read;
+pub use taking_part::announce_order;
 pub use waiting::{Awaited, NO_JOURNAL, Reached, Wish, note_written};
 pub use wide::Help;
 

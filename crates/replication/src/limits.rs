@@ -1,8 +1,8 @@
 //! The settings that limit how far and how long replicas may lag.
 
 use config::{
-    CLUSTER_ETCD, REPL_BACKLOG_SIZE, REPL_DISKLESS_SYNC, REPL_DISKLESS_SYNC_DELAY, REPL_DISKLESS_SYNC_MAX_REPLICAS,
-    REPL_TIMEOUT, Settings,
+    CLUSTER_ETCD, REPL_BACKLOG_SIZE, REPL_DISKLESS_SYNC, REPL_DISKLESS_SYNC_DELAY,
+    REPL_DISKLESS_SYNC_MAX_REPLICAS, REPL_TIMEOUT, Settings,
 };
 
 /// The class of `client-output-buffer-limit` for replicas.
@@ -32,7 +32,8 @@ impl Limits {
         let unread = settings.output_limit(REPLICA_CLASS);
         let delay_ms = settings.number(REPL_DISKLESS_SYNC_DELAY) as u64 * 1000;
         // Until a group has its nodes in sync, it may be unable to write.
-        let delay_ms = if settings.text(CLUSTER_ETCD).is_empty() { delay_ms } else { delay_ms.min(GROUP_DELAY_MS) };
+        let delay_ms =
+            if settings.text(CLUSTER_ETCD).is_empty() { delay_ms } else { delay_ms.min(GROUP_DELAY_MS) };
         Limits {
             timeout_ms: settings.number(REPL_TIMEOUT) as u64 * 1000,
             // Otherwise a replica that was told to continue within the backlog would be dropped for the part of it that

@@ -20,35 +20,14 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use engine::CommandError;
 use effectlog::{AtomicLsn, Lsn, StreamPosition};
-use group::{Ack, Beat, Data, LinkId, Member, Proposal, Role};
+use group::{Ack, Beat, Data, LinkId, Member, Role};
 use observe::GroupFacts;
 use proactor::Clock;
 use topology::{Instance, Life, NodeId, Safety, Term};
 
 use crate::address::Address;
-use crate::following::Resume;
 use crate::history::ReplicationId;
-use crate::parts::{Parts, RoleNews};
-use crate::role;
-use crate::standing::Standing;
-
-/// The error of a primary that has not the grants of all members.
-const NO_GRANTS: CommandError = CommandError::fixed(
-    "CLUSTERDOWN This primary waits for the grants of its in-sync replicas, or for the group to go on without them",
-);
-/// The error of a primary with too few members in sync.
-const TOO_FEW: CommandError =
-    CommandError::fixed("NOREPLICAS Too few nodes of the group are in sync to write (cluster-min-in-sync)");
-/// The error of a node that has no role.
-const NO_ROLE: CommandError = CommandError::fixed(
-    "CLUSTERDOWN This node has no role in its group yet: see 'darter --cluster status' and its log",
-);
-/// The error for those who read from a replica and have not said that they accept old data.
-const READS_ELSEWHERE: CommandError = CommandError::fixed(
-    "READONLY This node is a replica, and its data may be old: read from the primary, or send READONLY first",
-);
 
 /// The role that the agent wants this server to take.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,24 +67,24 @@ impl Introduction {
     }
 }
 
-/// What the lock guards.
-struct Inner {
-    clock: Clock,
-    member: Member,
+/// The state that the lock guards.
+pub(crate) struct Inner {
+    pub(crate) clock: Clock,
+    pub(crate) member: Member,
     /// The role that is to be taken.
-    order: Option<RoleOrder>,
+    pub(crate) order: Option<RoleOrder>,
     /// The order that was carried out last, and the id of the stream then.
-    taken: Option<(RoleOrder, ReplicationId)>,
+    pub(crate) taken: Option<(RoleOrder, ReplicationId)>,
     /// The term in which this server may lead: its role is taken, and its manifest names the term (rule 9).
-    leads_in: Option<Term>,
+    pub(crate) leads_in: Option<Term>,
     /// The link over which the primary's stream continues, and the id of that stream, until the agent has noted the term.
-    linked: Option<(LinkId, ReplicationId)>,
-    terms: NotedTerms,
+    pub(crate) linked: Option<(LinkId, ReplicationId)>,
+    pub(crate) terms: NotedTerms,
     /// Whether its data are not those of the folder that was in sync before the start.
-    is_foreign: bool,
+    pub(crate) is_foreign: bool,
 }
 
-/// What the state file says of the data.
+/// The terms of the data, from the state file.
 #[derive(Clone, Copy, Debug)]
 pub struct NotedTerms {
     /// The newest term in which the node took part.
@@ -127,7 +106,7 @@ pub struct Membership {
     /// Until when replies may leave, on CLOCK_BOOTTIME.
     open_until_ms: AtomicU64,
     /// The slice for which every reply waits that shows data: the last one before this server led.
-    inherited: AtomicLsn,
+    pub(crate) inherited: AtomicLsn,
     /// Whether enough members are in sync for writes.
     may_write: AtomicBool,
     /// Whether writes are acknowledged only when this server has them on its disk.
@@ -137,11 +116,11 @@ pub struct Membership {
     /// Whether it hands over: nothing is answered until the outcome is known.
     is_leaving: AtomicBool,
     /// Whether commands that write wait for the end of a handover.
-    holds_writes: AtomicBool,
+    pub(crate) holds_writes: AtomicBool,
     /// Whether it is alone in sync: no acknowledgement comes.
     is_alone: AtomicBool,
     /// Whether it follows a primary.
-    is_replica: AtomicBool,
+    pub(crate) is_replica: AtomicBool,
     /// Whether a replica may acknowledge what it applies.
     may_acknowledge: AtomicBool,
 }
@@ -149,14 +128,17 @@ pub struct Membership {
 impl Membership {
     /// Makes this server the node `me`, which is nothing until it has read the document. `bell` wakes the agent. Called
     /// once, before clients are served.
-    pub fn begin(
-        &self,
-        member: Member,
-        terms: NotedTerms,
-        clock: Clock,
-        bell: Box<dyn Fn() + Send + Sync>,
-    ) {
-        let inner = Inner { clock, member, order: None, taken: None, leads_in: None, linked: None, terms, is_foreign: false };
+    pub fn begin(&self, member: Member, terms: NotedTerms, clock: Clock, bell: Box<dyn Fn() + Send + Sync>) {
+        let inner = Inner {
+            clock,
+            member,
+            order: None,
+            taken: None,
+            leads_in: None,
+            linked: None,
+            terms,
+            is_foreign: false,
+        };
         assert!(self.inner.set(Mutex::new(inner)).is_ok(), "a server is in one group");
         assert!(self.bell.set(bell).is_ok(), "a server has one agent");
         self.is_on.store(true, Ordering::Relaxed);
@@ -183,7 +165,7 @@ impl Membership {
     /// The slice for which every reply waits that shows data; [`Lsn::NONE`]: they wait for none.
     #[inline]
     pub fn held_from(&self) -> Lsn {
-        if self.is_leading() { self.inherited.load(Ordering::Relaxed) } else { Lsn::NONE }
+        self.inherited.load(Ordering::Relaxed)
     }
 
     /// Whether enough members are in sync for writes.
@@ -212,7 +194,7 @@ impl Membership {
         !self.is_on() || self.may_acknowledge.load(Ordering::Acquire)
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
         let inner = self.inner.get().expect("the server is a node of a group");
         inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -226,7 +208,7 @@ impl Membership {
     }
 
     /// Publishes what the threads look at.
-    fn publish(&self, inner: &Inner) {
+    pub(crate) fn publish(&self, inner: &Inner) {
         let member = &inner.member;
         let leads = matches!(member.role(), Role::Primary(term) if inner.leads_in == Some(term));
         let until_ms = if leads { member.serves_until_ms() } else { 0 };
@@ -243,29 +225,9 @@ impl Membership {
         }
     }
 
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         if let Some(bell) = self.bell.get() {
             bell();
-        }
-    }
-
-    /// The error for a command of a client, if this node must not run it now (rule 2).
-    pub fn refusal(&self, writes: bool, shows_data: bool, reads_here: bool, boot_ms: u64) -> Option<CommandError> {
-        if !self.is_on() || !(writes || shows_data) {
-            return None;
-        }
-        if self.is_leading() {
-            return match self.is_open(boot_ms) || self.is_leaving() {
-                false => Some(NO_GRANTS),
-                true if writes && !self.may_write() => Some(TOO_FEW),
-                true => None,
-            };
-        }
-        match self.is_replica.load(Ordering::Relaxed) {
-            false => Some(NO_ROLE),
-            true if writes => Some(Standing::READ_ONLY),
-            true if reads_here => None,
-            true => Some(READS_ELSEWHERE),
         }
     }
 
@@ -291,61 +253,9 @@ impl Membership {
         inner.order.clone().filter(|order| taken != Some(order))
     }
 
-    /// Carries out an order. The caller holds all shards.
-    pub fn obey(
-        &self,
-        parts: &Parts,
-        order: RoleOrder,
-        draw_id: impl FnOnce() -> ReplicationId,
-        now_ms: u64,
-    ) {
-        {
-            let mut inner = self.inner();
-            (inner.leads_in, inner.linked) = (None, None);
-            self.publish(&inner);
-        }
-        self.is_replica.store(order.primary.is_some(), Ordering::Relaxed);
-        self.end_handover(parts);
-        match &order.primary {
-            Some(primary) => role::follow(parts, primary.clone(), now_ms),
-            None => {
-                role::lead(parts, draw_id);
-                // Acknowledgements are of a stream, even if nothing is recorded yet.
-                parts.log.cut_for_replicas();
-                let inherited = parts.log.log.slice().before().max(Lsn::new(1));
-                self.inherited.store(inherited, Ordering::Relaxed);
-                parts.log.wait_for_replicas(1);
-            }
-        }
-        self.inner().taken = Some((order, parts.primary.history().id));
-        self.ring();
-    }
-
-    /// Begins to hand over to `node`, or to any member. The caller holds all shards.
-    pub(crate) fn hand_over(&self, parts: &Parts, node: Option<&NodeId>, limit_ms: u64) -> bool {
-        let now_ms = parts.clock.boot_ms();
-        let begins = self.with(|member| {
-            let to = node.cloned().or_else(|| member.best_successor());
-            to.is_some_and(|to| member.hand_over(&to, limit_ms, now_ms))
-        });
-        if begins {
-            self.holds_writes.store(true, Ordering::Relaxed);
-            parts.hold_writes(true);
-            self.ring();
-        }
-        begins
-    }
-
     /// Whether writes wait for a handover that has ended, so that [`end_handover`](Self::end_handover) is due.
     pub fn has_ended_handover(&self) -> bool {
         self.holds_writes.load(Ordering::Relaxed) && !self.is_leaving()
-    }
-
-    /// Lets writes go on after a handover that came to nothing. The caller holds all shards.
-    pub fn end_handover(&self, parts: &Parts) {
-        if self.holds_writes.swap(false, Ordering::Relaxed) {
-            parts.hold_writes(false);
-        }
     }
 
     /// The order that was carried out last, and the id of the stream then.
@@ -388,13 +298,6 @@ impl Membership {
         Some(Introduction { term, from: inner.member.me().clone(), to: leader.life })
     }
 
-    /// Whether it may connect to its primary: the rules allow it, and it knows an address.
-    pub(crate) fn may_follow(&self, parts: &Parts) -> bool {
-        let inner = self.inner();
-        let is_of_term = |(order, _): &(RoleOrder, _)| matches!(inner.member.role(), Role::Replica(term) if term == order.term);
-        inner.taken.as_ref().is_some_and(is_of_term) && inner.member.may_follow(&data(parts, &inner))
-    }
-
     /// The stream of the primary continues over this link, under this id.
     pub(crate) fn note_linked(&self, link: Option<u64>, id: ReplicationId) {
         if let Some(link) = link.filter(|_| self.is_on()) {
@@ -428,15 +331,6 @@ impl Membership {
             inner.member.follow(link);
             self.publish(&inner);
         }
-    }
-
-    /// The acknowledgement to send to the primary now, outside of the stream's connection.
-    pub fn acknowledge(&self, parts: &Parts) -> Option<Ack> {
-        let mut inner = self.inner();
-        let data = data(parts, &inner);
-        let ack = inner.member.acknowledge(&data);
-        self.publish(&inner);
-        ack
     }
 
     /// The link over which it follows, the term, and the life of the primary.
@@ -517,42 +411,14 @@ impl Membership {
 
     // ---- For the agent
 
-    /// The change that this node asks for now, if any.
-    pub fn next_change(&self, parts: &Parts, standings: &[group::Standing], now_ms: u64) -> Option<Proposal> {
-        let mut inner = self.inner();
-        // Under the lock: nothing is acknowledged meanwhile that the data do not contain.
-        let data = data(parts, &inner);
-        let proposal = inner.member.next_change(&data, standings, now_ms);
-        self.publish(&inner);
-        proposal
-    }
-
-    /// The members that may take over as well, if this node is about to.
-    pub fn rivals(&self, parts: &Parts, now_ms: u64) -> Vec<NodeId> {
-        let inner = self.inner();
-        inner.member.rivals(&data(parts, &inner), now_ms)
-    }
-
     /// Whether the gate has opened since this was asked last.
     pub fn take_opened(&self) -> bool {
         self.has_opened.swap(false, Ordering::AcqRel)
     }
-
-    /// The data that this server has.
-    pub fn data(&self, parts: &Parts) -> Data {
-        data(parts, &self.inner())
-    }
-
-    /// What this server tells others that want to recover the group (rule 10).
-    pub fn standing(&self, parts: &Parts) -> group::Standing {
-        let inner = self.inner();
-        let Data { written, is_whole, last_term, .. } = data(parts, &inner);
-        group::Standing { node: inner.member.me().node.clone(), is_whole, last_term, written }
-    }
 }
 
 impl Membership {
-    /// What INFO shows, if this server is a node of a group.
+    /// The facts for INFO, if this server is a node of a group.
     pub(crate) fn facts(&self) -> Option<GroupFacts> {
         if !self.is_on() {
             return None;
@@ -577,30 +443,10 @@ impl Membership {
             serves_for_ms: Some(self.open_until_ms.load(Ordering::Relaxed))
                 .filter(|until_ms| self.is_leading() && *until_ms < u64::MAX)
                 .map(|until_ms| until_ms.saturating_sub(now_ms)),
-            grants: grants.map(|(node, left_ms, offset)| (node.to_string(), *left_ms, offset.get())).collect(),
+            grants: grants
+                .map(|(node, left_ms, offset)| (node.to_string(), *left_ms, offset.get()))
+                .collect(),
             is_outcome_unknown: report.is_outcome_unknown,
         })
     }
-}
-
-/// The data that the server has.
-fn data(parts: &Parts, inner: &Inner) -> Data {
-    let following = parts.following;
-    let written = match following.is_replica() {
-        false => parts.log.position(),
-        true => match following.resume() {
-            Resume::At(offset) => offset,
-            Resume::Later | Resume::Nowhere => StreamPosition::START,
-        },
-    };
-    let durable = parts.log.durable_end().map_or(StreamPosition::START, |(_, end)| end).min(written);
-    // Until a copy has arrived completely, the data are those from before it: whole, but not the primary's.
-    let is_copying = following.state() == crate::link::LinkState::Sync;
-    let is_whole = !is_copying && (!inner.is_foreign || following.is_synced() && following.is_link_up());
-    Data { written, durable, is_whole, term: inner.terms.newest, last_term: inner.terms.of_data }
-}
-
-/// Asks the first thread to look at its orders.
-pub fn announce_order(parts: &Parts) {
-    parts.threads.announce(RoleNews::Ordered);
 }

@@ -5,8 +5,8 @@ use engine::keyword_is;
 use group::LinkId;
 
 use crate::feed::Feed;
-use crate::membership::Introduction;
 use crate::link::{ANSWERS_BEHIND, READS_ALL, RECEIVES};
+use crate::membership::Introduction;
 use crate::primary::CopyContent;
 
 /// See the head of this file. For nearly all clients there is nothing to store.

@@ -10,8 +10,8 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use config::{
-    CLUSTER_ETCD, MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE, REPL_SYNC_ACK, REPL_SYNC_REPLICAS, SYNC_ACK_DURABLE,
-    Settings,
+    CLUSTER_ETCD, MIN_REPLICAS_MAX_LAG, MIN_REPLICAS_TO_WRITE, REPL_SYNC_ACK, REPL_SYNC_REPLICAS,
+    SYNC_ACK_DURABLE, Settings,
 };
 use engine::CommandError;
 
@@ -65,7 +65,8 @@ fn synced_count(settings: &Settings, primary: &Primary, now_ms: u64) -> u64 {
 impl Quorum {
     /// The state of a server without replicas.
     pub fn new(settings: &Settings) -> Quorum {
-        let lacks = wanted(settings).is_some() || synced(settings) > 0 || !settings.text(CLUSTER_ETCD).is_empty();
+        let lacks =
+            wanted(settings).is_some() || synced(settings) > 0 || !settings.text(CLUSTER_ETCD).is_empty();
         Quorum { lack: AtomicU8::new(if lacks { Lack::Replicas } else { Lack::Nothing } as u8) }
     }
 

@@ -42,8 +42,8 @@ pub(crate) enum Error {
     #[error(transparent)]
     Process(#[from] process::Error),
     /// The server cannot be a node of a group.
-    #[error("{0}")]
-    Group(String),
+    #[error(transparent)]
+    Group(#[from] agent::Error),
     /// An error of files or of the rest of the system.
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },

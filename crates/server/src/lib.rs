@@ -9,7 +9,6 @@ mod commands;
 mod connections;
 mod crash;
 mod error;
-mod group;
 mod life;
 mod memcached;
 mod message;

@@ -11,7 +11,8 @@ use std::thread::JoinHandle;
 use std::time::UNIX_EPOCH;
 
 use acl::{UserLine, Users};
-use cli::offline::{FOLDER_TASKS, Program};
+use agent::{Agent, Joining, ProcessFacts};
+use cli::offline::Program;
 use clients::{Dealer, Listening, wanted_tls};
 use config::{APPENDONLY, DIR, DISABLE_THP, Rename, Settings, StartConfig, TABLE, USER};
 use config::{Arguments, Directive, FolderTask, Invocation, WithoutEffect};
@@ -22,7 +23,6 @@ use process::daemon::Background;
 
 use crate::commands::functions::functions;
 use crate::error::Error;
-use crate::group::Joining;
 use crate::reports::Served;
 use crate::shared::{Machine, Shared};
 use crate::snapshot::{Loader, loading_progress};
@@ -37,14 +37,11 @@ use process::{PidFile, arguments, crash, log, processors, supervisor, system};
 /// to stop.
 pub fn run(args: &[String]) -> ExitCode {
     end_on_panic();
-    let without_serving = [agent::watch, cli::cluster::run, cli::remote::run];
-    if let Some(status) = without_serving.iter().find_map(|run| run(args)) {
+    if let Some(status) = cli::run(args) {
         return status;
     }
     let outcome = match Invocation::parse(&TABLE, args) {
-        Ok(Invocation::Help) => {
-            print(&config::help(&[FOLDER_TASKS, cli::remote::HELP, cli::cluster::HELP].concat()))
-        }
+        Ok(Invocation::Help) => print(&config::help(&cli::help())),
         Ok(Invocation::Version) => print(&(version::line(arguments::is_called("redis-server")) + "\n")),
         Ok(Invocation::Test(arguments)) => {
             read(arguments).and_then(|(settings, found)| judge(&settings, &found))
@@ -172,19 +169,36 @@ fn serve(settings: Settings, mut found: StartConfig, hidden: io::Result<()>) -> 
         tracing::info!("the console and metrics are at {}", http.places().join(", "));
         httpd::start(Box::leak(Box::new(Served::new(shared))), http)?;
     }
+    serve_until_stopped(shared, (loader, &choice), threads, joining, |shared| {
+        announce(shared, &places, &kinds)
+    })?;
+    shared.snapshots.end_writer();
+    drop(pid_file);
+    tracing::info!("# Redis is now ready to exit, bye bye...");
+    Ok(())
+}
+
+/// Loads the data, and waits until the server stops.
+fn serve_until_stopped(
+    shared: &'static Shared,
+    (loader, choice): (Loader<'_>, &persistence::Choice),
+    threads: Vec<JoinHandle<()>>,
+    joining: Option<Joining>,
+    announce: impl FnOnce(&'static Shared),
+) -> Result<(), Error> {
     let is_loading = shared.snapshots.progress.is_loading();
     let ticker = is_loading.then(|| {
         Ticker::start(&shared.settings, || loading_progress(&shared.snapshots, &shared.machine.clock))
     });
-    let loaded = loader.load_for(&shared.threads, &choice);
+    let loaded = loader.load_for(&shared.threads, choice);
     drop(ticker);
     // The loader holds the journal's folder, which may be given up later.
     drop(loader);
     let mut joined = Ok(None);
     match loaded {
         Ok(true) => {
-            announce(shared, &places, &kinds);
-            joined = joining.map(|joining| joining.begin(shared)).transpose();
+            announce(shared);
+            joined = joining.map(|joining| join_group(joining, shared)).transpose();
             if joined.is_err() {
                 shared.stop();
             }
@@ -203,10 +217,17 @@ fn serve(settings: Settings, mut found: StartConfig, hidden: io::Result<()>) -> 
     shared.journal.stop();
     loaded?;
     joined?;
-    shared.snapshots.end_writer();
-    drop(pid_file);
-    tracing::info!("# Redis is now ready to exit, bye bye...");
     Ok(())
+}
+
+/// Begins to take part in a group.
+fn join_group(joining: Joining, shared: &'static Shared) -> Result<&'static Agent, Error> {
+    let facts = ProcessFacts {
+        version: DARTER_VERSION.to_owned(),
+        cores: shared.threads.len() as u32,
+        started_ms: shared.started_ms,
+    };
+    Ok(joining.begin(shared.role_parts(), facts, Box::new(|| shared.tls.dialing()))?)
 }
 
 /// Changes to the working directory, opens the log, and logs the configuration.

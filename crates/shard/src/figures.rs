@@ -22,8 +22,8 @@ pub struct Figures {
     pub keyspace_misses: Figure,
     /// Keys deleted because they expired.
     pub expired_keys: Figure,
-    /// Fields of hashes deleted because they expired.
-    pub expired_fields: Figure,
+    /// Fields of hashes and members of sets deleted because they expired.
+    pub expired_elements: Figure,
     /// Keys evicted under `maxmemory`.
     pub evicted_keys: Figure,
     /// Sidekiq jobs that were moved to their queues when they were due.
@@ -49,7 +49,8 @@ pub struct Figures {
 impl Figures {
     /// The figures that `CONFIG RESETSTAT` resets, always in the same order.
     pub fn counters(&self) -> [&Figure; 6] {
-        let Figures { keyspace_hits, keyspace_misses, expired_keys, expired_fields, evicted_keys, .. } = self;
-        [keyspace_hits, keyspace_misses, expired_keys, expired_fields, evicted_keys, &self.promoted_jobs]
+        let Figures { keyspace_hits, keyspace_misses, expired_keys, expired_elements, evicted_keys, .. } =
+            self;
+        [keyspace_hits, keyspace_misses, expired_keys, expired_elements, evicted_keys, &self.promoted_jobs]
     }
 }

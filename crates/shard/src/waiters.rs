@@ -58,6 +58,8 @@ pub struct Waiter<W> {
     pub wait: W,
     /// Whether it is also told when a key is deleted.
     pub heeds_loss: bool,
+    /// Whether it waits until something is due. At a key, this is the same time for all such waiters.
+    pub awaits_due: bool,
 }
 
 /// The waiters of a key.
@@ -66,6 +68,7 @@ struct Queue<W> {
     /// The waiters with their tickets, which ascend.
     records: VecDeque<(u64, Arc<Waiter<W>>)>,
     heeding_loss: usize,
+    awaiting_due: usize,
     /// The public figures of the queue that the key is, if it is one.
     awaited: Option<Arc<keyspace::queue::Figures>>,
     /// The key's record when it was last emptied: a job that comes while a client waits creates the key and empties it
@@ -75,7 +78,7 @@ struct Queue<W> {
 
 impl<W> Default for Queue<W> {
     fn default() -> Self {
-        Queue { records: VecDeque::new(), heeding_loss: 0, awaited: None, emptied: None }
+        Queue { records: VecDeque::new(), heeding_loss: 0, awaiting_due: 0, awaited: None, emptied: None }
     }
 }
 
@@ -146,6 +149,7 @@ impl<W> Waiters<W> {
             queue.heeding_loss += 1;
             self.figures.awaited_keys_for_loss.add(u64::from(queue.heeding_loss == 1));
         }
+        queue.awaiting_due += usize::from(waiter.awaits_due);
         self.awaited += usize::from(queue.records.is_empty());
         queue.records.push_back((ticket, waiter));
         queue.tell();
@@ -154,13 +158,13 @@ impl<W> Waiters<W> {
         ticket
     }
 
-    /// Notes that a client waits for more than one element: whoever adds to a key that exists has to look whether that
+    /// Notes that a client waits for more than a key that exists may have: whoever adds to it has to look whether that
     /// is enough, until no client waits in this shard any more.
     pub fn heed_growth(&mut self) {
         self.heeds_growth = true;
     }
 
-    /// Whether a client waits for `key`, which has grown. Quick if no client waits for more than one element.
+    /// Whether a client waits for `key`, which has grown. Quick if no client waits for that.
     #[inline]
     pub fn any_for_growth(&self, db: u32, key: &[u8]) -> bool {
         self.heeds_growth && self.any(db, key)
@@ -176,6 +180,13 @@ impl<W> Waiters<W> {
     #[inline]
     pub fn any_for_time(&self, db: u32, key: &[u8]) -> bool {
         !self.timed.is_empty() && self.timed.contains_key(&DbKeyRef { db, key })
+    }
+
+    /// Whether all who wait for `key` wait until something is due: if nothing is due for one, there is nothing for the
+    /// others.
+    pub fn all_await_due(&self, db: u32, key: &[u8]) -> bool {
+        let queue = self.by_key.get(&DbKeyRef { db, key });
+        queue.is_none_or(|queue| queue.awaiting_due == queue.records.len())
     }
 
     /// The keys, with their databases, that clients wait for who may be served when a time comes.
@@ -217,6 +228,7 @@ impl<W> Waiters<W> {
         };
         let (_, waiter) = queue.records.remove(index).expect("it was found there");
         queue.tell();
+        queue.awaiting_due -= usize::from(waiter.awaits_due);
         if waiter.heeds_loss {
             queue.heeding_loss -= 1;
             self.figures.awaited_keys_for_loss.sub(u64::from(queue.heeding_loss == 0));
@@ -307,7 +319,12 @@ mod tests {
     use super::*;
 
     fn waiter(number: u32) -> Arc<Waiter<u32>> {
-        Arc::new(Waiter { claim: Claim::default(), wait: number, heeds_loss: number == 2 })
+        Arc::new(Waiter {
+            claim: Claim::default(),
+            wait: number,
+            heeds_loss: number == 2,
+            awaits_due: number >= 7,
+        })
     }
 
     #[test]
@@ -355,6 +372,18 @@ mod tests {
         assert!(waiters.remove(0, b"timed", tickets[0]) && waiters.remove(0, b"other", other));
         assert!(waiters.any_for_time(0, b"timed"));
         assert!(waiters.remove(0, b"timed", tickets[1]) && !waiters.any_for_time(0, b"timed"));
+    }
+
+    #[test]
+    fn all_await_what_is_due_or_some_do_not() {
+        let mut waiters = Waiters::new(1, &Arc::default());
+        let [one, other, due] = [7, 1, 8].map(|number| waiters.add(0, b"z", waiter(number), || None));
+        assert!(!waiters.all_await_due(0, b"z") && waiters.all_await_due(1, b"z"));
+        assert!(waiters.remove(0, b"z", other) && waiters.all_await_due(0, b"z"));
+        assert!(waiters.remove(0, b"z", one) && waiters.all_await_due(0, b"z"));
+        waiters.add(0, b"z", waiter(2), || None);
+        assert!(!waiters.all_await_due(0, b"z"));
+        assert!(waiters.remove(0, b"z", due) && !waiters.all_await_due(0, b"z"));
     }
 
     #[test]

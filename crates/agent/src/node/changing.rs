@@ -29,7 +29,9 @@ impl Agent {
         }
         let Some(reading) = self.first_reading(store) else { return };
         if self.lacks_former_data(&reading) {
-            tracing::warn!("this node was in sync with another data folder: it recovers nothing, and gets a full copy");
+            tracing::warn!(
+                "this node was in sync with another data folder: it recovers nothing, and gets a full copy"
+            );
             self.membership().note_foreign();
         }
         let reading = self.join(store, reading);
@@ -55,7 +57,8 @@ impl Agent {
                     self.found(store, &reading);
                 }
                 Ok(reading) => return Some(reading),
-                Err(error) => self.complain(&format!("the document cannot be read, so this node has no role yet: {error}")),
+                Err(error) => self
+                    .complain(&format!("the document cannot be read, so this node has no role yet: {error}")),
             }
             std::thread::sleep(PAUSE);
         }
@@ -65,11 +68,12 @@ impl Agent {
     /// Creates the cluster, with this node as the primary.
     fn found(&self, store: &mut dyn Store, reading: &Reading) {
         let members = [self.me.node.clone()].into();
-        let document =
-            first_document(self.group.clone(), self.me.clone(), members, params(self.settings()));
+        let document = first_document(self.group.clone(), self.me.clone(), members, params(self.settings()));
         let why = self.reason(&format!("{} creates the cluster", self.me.node));
         match store.compare_and_swap(reading, &document, &why) {
-            Swap::Done(_) => tracing::info!("the cluster is created, and this node is the primary of group {}", self.group),
+            Swap::Done(_) => {
+                tracing::info!("the cluster is created, and this node is the primary of group {}", self.group)
+            }
             Swap::Lost(_) => {}
             Swap::NotDone(error) => self.complain(&format!("the cluster cannot be created: {error}")),
             Swap::Unknown(unsettled) => drop(store.settle(unsettled, &why)),
@@ -152,8 +156,13 @@ impl Agent {
                     tracing::info!("group {}: {text} (revision {revision})", self.group);
                 }
             }
-            Swap::Lost(_) => tracing::info!("group {}: not made, because the document has changed meanwhile: {text}", self.group),
-            Swap::NotDone(error) => self.complain(&format!("group {}: not made: {text}: {error}", self.group)),
+            Swap::Lost(_) => tracing::info!(
+                "group {}: not made, because the document has changed meanwhile: {text}",
+                self.group
+            ),
+            Swap::NotDone(error) => {
+                self.complain(&format!("group {}: not made: {text}: {error}", self.group))
+            }
             Swap::Unknown(unsettled) => {
                 self.complain(&format!(
                     "group {}: it is not known whether this was done: {text}: {}",
@@ -210,7 +219,7 @@ impl Agent {
         }
     }
 
-    /// What the other nodes of the in-sync set have, if the group has to be recovered (rule 10).
+    /// Asks the other nodes of the in-sync set what they have, if the group has to be recovered (rule 10).
     fn standings(&self) -> Vec<Standing> {
         let awaited = self.membership().with(|member| member.recovery_waits_for());
         let connected = awaited.into_iter().filter_map(|node| {
@@ -240,11 +249,15 @@ impl Agent {
 /// The change, for the log.
 fn explain(change: &GroupChange) -> String {
     match change {
-        GroupChange::Shrink(member) => format!("{member} is not in sync any more: it is dead or does not answer"),
+        GroupChange::Shrink(member) => {
+            format!("{member} is not in sync any more: it is dead or does not answer")
+        }
         GroupChange::Grow(member) => format!("{member} is in sync"),
         GroupChange::TakeOver(from) => format!("this node takes over from {from}, which is dead or silent"),
         GroupChange::HandOver(to) => format!("this node hands over to {to}"),
         GroupChange::Recover => "this node leads again, after all that were in sync have died".to_owned(),
-        GroupChange::Settle => "nothing changes, so that the outcome of the change before is known".to_owned(),
+        GroupChange::Settle => {
+            "nothing changes, so that the outcome of the change before is known".to_owned()
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   watching ── learn ──┐                       ┌── orders ──▶ the first thread takes the role
-//!   announcing          ▼                       │
+//!                       ▼                       │
 //!   changing ──▶ replication::Membership ──▶ steering ── manifest, gate
 //!   granting ──▶        ▲
 //!                       └── links, acknowledgements, beats from the server's connections
@@ -12,10 +12,10 @@
 //!
 //! Not here: the rules, and what the server's threads do with them (`replication`'s `membership.rs`).
 
-mod announcing;
 mod bell;
 mod changing;
 mod granting;
+mod joining;
 mod peer;
 mod steering;
 mod watching;
@@ -30,6 +30,7 @@ use replication::{Address, Membership, NotedTerms, Parts};
 use topology::{Announcement, Finding, GroupId, Instance, NodeId, Reading, Store, Term};
 
 use self::bell::Bell;
+pub use self::joining::Joining;
 pub use self::peer::DialTls;
 use crate::announcing::ProcessFacts;
 use crate::error::Error;
@@ -60,8 +61,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Agent {
-    /// Begins to take part in the group. The server has loaded its data, holds its folder's lock, and serves no role yet.
-    pub fn start(
+    /// See [`Joining::begin`].
+    fn start(
         parts: Parts,
         state: NodeState,
         me: Instance,
@@ -132,7 +133,7 @@ impl Agent {
         crate::open_store(self.settings(), locked(&self.state).history())
     }
 
-    /// What the state file says of the data.
+    /// Reads in the state file in which terms the data were written.
     fn terms(&self) -> NotedTerms {
         let written = self.parts.following.offset();
         let id = self.parts.primary.history().id_at(written);
@@ -168,7 +169,9 @@ impl Agent {
     fn note_learned(&self, before: Role, learned: Result<Role, Trouble>) {
         match learned {
             Ok(role) if role != before => match role {
-                Role::Outside => tracing::warn!("the document says that this node is not a member of its group: 'darter --cluster add' makes it one"),
+                Role::Outside => tracing::warn!(
+                    "the document says that this node is not a member of its group: 'darter --cluster add' makes it one"
+                ),
                 Role::Primary(term) => tracing::info!("this node leads in term {term}"),
                 Role::Replica(term) => {
                     let leader = self.membership().with(|member| member.leader().cloned());
@@ -181,7 +184,7 @@ impl Agent {
         }
     }
 
-    /// Logs a trouble, unless it was logged last. Empty: there is none.
+    /// Logs a trouble, unless it was logged last. Empty: all is well.
     fn complain(&self, why: &str) {
         let mut told = locked(&self.trouble);
         if *told != why {

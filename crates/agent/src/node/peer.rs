@@ -20,13 +20,13 @@ pub type DialTls = Box<dyn Fn() -> Option<Arc<ClientConfig>> + Send + Sync>;
 /// The longest answer.
 const ANSWER_BYTES_MAX: usize = 4096;
 
-trait Stream: Read + Write + Send {}
+trait PeerStream: Read + Write + Send {}
 
-impl<S: Read + Write + Send> Stream for S {}
+impl<S: Read + Write + Send> PeerStream for S {}
 
 /// See the head of this file.
 pub(super) struct Peer {
-    stream: Box<dyn Stream>,
+    stream: Box<dyn PeerStream>,
     received: Vec<u8>,
 }
 
@@ -39,7 +39,7 @@ impl Peer {
         timeout: Duration,
     ) -> io::Result<Peer> {
         let mut tcp = connect_tcp(address, timeout)?;
-        let stream: Box<dyn Stream> = match tls().filter(|_| settings.is_on(TLS_REPLICATION)) {
+        let stream: Box<dyn PeerStream> = match tls().filter(|_| settings.is_on(TLS_REPLICATION)) {
             None => Box::new(tcp),
             Some(config) => {
                 // The address stands for a name: TLS sends no server name and checks none.
@@ -83,12 +83,13 @@ impl Peer {
         }
     }
 
-    /// What the node has, for a recovery.
+    /// Asks for the data that the node has, for a recovery.
     pub(super) fn standing(&mut self) -> io::Result<Standing> {
         self.send(&["GROUP-STANDING"])?;
         let answer = self.answer()?;
         let Value::Array(items) = &answer else { return Err(unexpected(&answer)) };
-        let [Value::Bulk(node), Value::Int(is_whole), Value::Int(last_term), Value::Int(written)] = &items[..]
+        let [Value::Bulk(node), Value::Int(is_whole), Value::Int(last_term), Value::Int(written)] =
+            &items[..]
         else {
             return Err(unexpected(&answer));
         };
@@ -111,7 +112,8 @@ impl Peer {
 
     fn answer(&mut self) -> io::Result<Value> {
         loop {
-            let decoded = resp::decode(&self.received).map_err(|_| io::Error::other("it does not speak RESP"))?;
+            let decoded =
+                resp::decode(&self.received).map_err(|_| io::Error::other("it does not speak RESP"))?;
             if let Some((value, length)) = decoded {
                 self.received.drain(..length);
                 return match value {

@@ -12,7 +12,7 @@ use super::{Agent, locked};
 /// The longest time between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What the server's threads were told last.
+/// The last news for the server's threads.
 #[derive(Default)]
 struct Told {
     serves: bool,
@@ -38,8 +38,7 @@ impl Agent {
         match (role, leader) {
             (Role::Primary(term), _) => {
                 self.order(RoleOrder { term, primary: None });
-                let taken =
-                    group.taken().filter(|(order, _)| order.term == term && order.primary.is_none());
+                let taken = group.taken().filter(|(order, _)| order.term == term && order.primary.is_none());
                 if let Some((_, id)) = taken
                     && told.leads_in != Some(term)
                     && self.note_term(term, id)

@@ -11,6 +11,8 @@ use topology::{History, Life, NodeId, Revision, Store, Term};
 
 const ID: ReplicationId = [b'a'; 40];
 const OTHER_ID: ReplicationId = [b'b'; 40];
+const FORMER: Life = Life(0x7777_7777_7777_7777);
+const PRESENT: Life = Life(0x8888_8888_8888_8888);
 
 fn open(disk: &Disk, folder: &Path) -> Result<NodeState, Error> {
     NodeState::open(disk, folder, None, &mut Entropy::from_seed(7))
@@ -27,7 +29,7 @@ fn node(scratch: &Scratch) -> (PathBuf, NodeId) {
     let folder = PathBuf::from(scratch.path("data"));
     fs::create_dir(&folder).unwrap();
     let mut state = open(&Disk::real(), &folder).unwrap();
-    state.begin_life(Life(7)).unwrap();
+    state.begin_life(FORMER).unwrap();
     state.note_term(Term(3), &ID).unwrap();
     state.note_term(Term(4), &OTHER_ID).unwrap();
     (folder, state.node().clone())
@@ -38,17 +40,17 @@ fn a_node_remembers_who_it_is_and_where_it_took_part() {
     let scratch = Scratch::new("state");
     let (folder, id) = node(&scratch);
     let mut state = open(&Disk::real(), &folder).unwrap();
-    assert_eq!((state.node(), state.predecessor(), state.term()), (&id, Some(Life(7)), Term(4)));
+    assert_eq!((state.node(), state.predecessor(), state.term()), (&id, Some(FORMER), Term(4)));
     assert_eq!((state.last_term_of(&ID), state.last_term_of(&[b'c'; 40])), (Some(Term(3)), None));
     let history = History { cluster: Some(9), highest: Revision(8), fallen_to: None };
     state.note_history(history).unwrap();
-    state.begin_life(Life(8)).unwrap();
+    state.begin_life(PRESENT).unwrap();
     assert_eq!(state.predecessor(), None, "it is this process now");
     for term in 5..30 {
         state.note_term(Term(term), &ID).unwrap();
         state.note_term(Term(term), &ID).unwrap();
     }
-    let is_remembered = |state: &NodeState| (state.took_part_as(Life(7)), state.took_part_as(Life(8)));
+    let is_remembered = |state: &NodeState| (state.took_part_as(FORMER), state.took_part_as(PRESENT));
     assert_eq!(is_remembered(&state), (false, true), "the last {TERMS_MAX}");
     drop(state);
     let state = open(&Disk::real(), &folder).unwrap();
@@ -61,10 +63,10 @@ fn the_same_term_in_another_life_is_remembered() {
     let scratch = Scratch::new("state");
     let (folder, _) = node(&scratch);
     let mut state = open(&Disk::real(), &folder).unwrap();
-    state.begin_life(Life(8)).unwrap();
-    assert!(!state.took_part_as(Life(8)));
+    state.begin_life(PRESENT).unwrap();
+    assert!(!state.took_part_as(PRESENT));
     state.note_term(Term(4), &OTHER_ID).unwrap();
-    assert!(state.took_part_as(Life(7)) && state.took_part_as(Life(8)));
+    assert!(state.took_part_as(FORMER) && state.took_part_as(PRESENT));
 }
 
 #[test]
@@ -75,9 +77,9 @@ fn a_start_proves_that_the_last_process_is_dead() {
     let mut store = FolderStore::open(&path, &"c".parse().unwrap(), History::default()).unwrap();
     let mut state = open(&Disk::real(), &folder).unwrap();
     state.prove_predecessor(&mut store, 1).unwrap();
-    state.begin_life(Life(8)).unwrap();
+    state.begin_life(PRESENT).unwrap();
     state.prove_predecessor(&mut store, 2).unwrap();
-    assert_eq!(store.read().unwrap().dead, [Life(7)].into());
+    assert_eq!(store.read().unwrap().dead, [FORMER].into());
 }
 
 #[test]
@@ -120,13 +122,13 @@ fn copies_are_refused_until_a_person_adopts_them() {
         (None, Term(4)),
         "it proves no life of the original dead"
     );
-    assert_eq!(open(&disk, &folder).unwrap().predecessor(), Some(Life(7)), "the original starts");
+    assert_eq!(open(&disk, &folder).unwrap().predecessor(), Some(FORMER), "the original starts");
 
     let moved = PathBuf::from(scratch.path("moved"));
     fs::create_dir(&moved).unwrap();
     fs::copy(folder.join("cluster.json"), moved.join("cluster.json")).unwrap();
     assert_eq!(NodeState::adopt(&disk, &moved, Adoption::Moved, None, entropy).unwrap(), id);
-    assert_eq!(open(&disk, &moved).unwrap().predecessor(), Some(Life(7)));
+    assert_eq!(open(&disk, &moved).unwrap().predecessor(), Some(FORMER));
     let nothing = NodeState::adopt(&disk, scratch.folder(), Adoption::Moved, None, entropy).unwrap_err();
     assert!(nothing.to_string().contains("nothing has to be adopted"), "{nothing}");
 }
@@ -159,7 +161,7 @@ fn contents_that_make_no_sense_are_refused_with_a_sentence() {
         text.replace(from, to)
     };
     let (id, other) = ("a".repeat(40), "b".repeat(40));
-    let entry = format!(r#"[4,"{other}","0000000000000007"]"#);
+    let entry = format!(r#"[4,"{other}","7777777777777777"]"#);
     let many = vec![entry.as_str(); TERMS_MAX + 1].join(",");
     for (hostile, expected) in [
         (String::new(), "is damaged"),
@@ -169,13 +171,13 @@ fn contents_that_make_no_sense_are_refused_with_a_sentence() {
         (r#"{"version":2,"more":1}"#.to_owned(), "is of version 2, and this release knows version 1 only"),
         (with(r#""version":1"#, r#""version":1,"extra":1"#), "unknown field"),
         (with(r#""node":"n-"#, r#""node":"../"#), "a name has 1 to 64"),
-        (with("0000000000000007", "7"), "a life has 16"),
+        (with("7777777777777777", "7"), "a life has 16"),
         (with(r#"[[3,"#, r#"[[9,"#), "its terms do not ascend"),
         (with(r#"[[3,"#, r#"[[0,"#), "its terms do not ascend"),
         (with(&id, "short"), "the replication id of term 3 is none"),
         (with(&id, &"\u{e9}".repeat(20)), "the replication id of term 3 is none"),
         (with(&entry, &many), "more than 16 terms"),
-        (with(r#""life":"0"#, r#""life":7,"life":"0"#), "is damaged"),
+        (with(r#""life":"7"#, r#""life":7,"life":"7"#), "is damaged"),
         (text[..text.len() / 2].to_owned(), "is damaged"),
     ] {
         fs::write(&path, hostile).unwrap();

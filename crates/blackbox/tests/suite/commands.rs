@@ -86,10 +86,24 @@ const CHANGED: &[(&str, &str, &str)] = &[
     ("xcfgset", "", "from 8.6"),
     ("xidmprecord", "", "from 8.8"),
     ("xnack", "", "from 8.8"),
+    ("saddex", "", "from 8.12"),
+    ("sexpire", "", "from 8.12"),
+    ("sexpireat", "", "from 8.12"),
+    ("sexpiretime", "", "from 8.12"),
+    ("spersist", "", "from 8.12"),
+    ("spexpire", "", "from 8.12"),
+    ("spexpireat", "", "from 8.12"),
+    ("spexpiretime", "", "from 8.12"),
+    ("spttl", "", "from 8.12"),
+    ("sttl", "", "from 8.12"),
     ("zmove", "", "from 8.12"),
     ("bzmove", "", "from 8.12"),
     ("zmovemember", "", "from 8.12"),
+    ("bztsmove", "", "of Darter"),
+    ("bztspop", "", "of Darter"),
     ("geohash", "arguments", "a key alone is enough"),
+    ("geosearch", "arguments", "BYPOLYGON, of Valkey 9.0"),
+    ("geosearchstore", "arguments", "BYPOLYGON, of Valkey 9.0"),
     ("geopos", "arguments", "a key alone is enough"),
     ("georadius", "arguments", "STORE and STOREDIST are one or the other"),
     ("georadiusbymember", "arguments", "STORE and STOREDIST are one or the other"),
@@ -226,7 +240,7 @@ fn note_arguments(command: &str, outer: &str, args: &Value, lines: &mut Vec<Stri
         let fields: BTreeMap<String, Value> =
             pairs(arg).into_iter().map(|(field, value)| (text(&field), value)).collect();
         let word = |field: &str| fields.get(field).map_or("-".to_owned(), text);
-        if word("since").starts_with("8.") || word("since") == "7.4.0" {
+        if ["8.", "9."].iter().any(|version| word("since").starts_with(version)) || word("since") == "7.4.0" {
             continue;
         }
         let names = format!("{outer}{}", word("name"));

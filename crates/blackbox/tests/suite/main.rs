@@ -10,6 +10,7 @@ mod dumps;
 mod failover;
 mod follow;
 mod formats;
+mod groups;
 mod handover;
 mod haproxy;
 mod journal_folder;

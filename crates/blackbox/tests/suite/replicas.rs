@@ -217,10 +217,17 @@ fn redis_cli_reads_what_replicas_are_sent() {
 fn what_redis_does_not_know_is_left_out() {
     let primary = primary(2, "auto", &["--memcached-port", "0"]);
     let Some(replica) = redis(&[]) else { return };
+    let mut client = primary.client();
+    client.call("SADD early a b");
+    client.call("SEXPIRE early 1000 MEMBERS 1 a");
     follow(&replica, &primary);
     eventually("it follows", || is_up(&replica));
-    let mut client = primary.client();
     for line in [
+        "SPERSIST early MEMBERS 1 a",
+        "SADD s a b c",
+        "SADDEX s PX 100 MEMBERS 2 a d",
+        "SEXPIRE s 1000 MEMBERS 1 b",
+        "SPERSIST s MEMBERS 1 b",
         "HSET h f 1 g 2 i 3",
         "HPEXPIRE h 100 FIELDS 1 f",
         "HEXPIRE h 1000 FIELDS 1 g",
@@ -231,10 +238,12 @@ fn what_redis_does_not_know_is_left_out() {
         client.call(line);
     }
     eventually("the field expires", || client.show("HEXISTS h f") == "(integer) 0");
+    eventually("the members expire", || client.show("SCARD s") == "(integer) 2");
     let mut theirs = replica.client();
     eventually("there, too", || theirs.show("HGETALL h") == client.show("HGETALL h"));
+    eventually("there, too", || theirs.show("SCARD s") == "(integer) 2");
     expect_same(&replica, &primary);
-    assert_eq!(client.info("replication", "repl_unsupported_effects"), "3");
+    assert_eq!(client.info("replication", "repl_unsupported_effects"), "7");
     assert!(primary.log().contains("does not speak Darter's protocol"), "{}", primary.log());
 }
 

@@ -17,30 +17,30 @@ const SETTLING_MAX: usize = 8;
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// What the present document means for a change.
-pub(crate) enum Step {
+/// The meaning of the present document for a change.
+pub(crate) enum NextDocument {
     /// This one has to be written.
     Write(Document),
     /// It is as it should be.
     IsSo,
 }
 
-/// Changes the document as `step` says. `step` is asked again with each newer document. Returns the document that is so, and
+/// Changes the document as `judge` says. It is asked again with each newer document. Returns the document that is so, and
 /// whether it was so before.
 pub(crate) fn change(
     store: &mut dyn Store,
     why: &Reason,
-    mut step: impl FnMut(&Finding) -> Result<Step, Error>,
+    mut judge: impl FnMut(&Finding) -> Result<NextDocument, Error>,
 ) -> Result<(Document, bool), Error> {
     let mut reading = store.read()?;
     let mut was_so = true;
     for _ in 0..TRIES_MAX {
-        let next = match step(&reading.found)? {
-            Step::IsSo => {
+        let next = match judge(&reading.found)? {
+            NextDocument::IsSo => {
                 let document = reading.document().expect("what is so is in a document");
                 return Ok(((**document).clone(), was_so));
             }
-            Step::Write(next) => next,
+            NextDocument::Write(next) => next,
         };
         check(&reading, &next)?;
         was_so = false;
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use crate::cluster::because;
 
-    /// What becomes of a change whose outcome is not told.
+    /// The fate of a change whose outcome is not told.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     enum Fate {
         Made,
@@ -213,8 +213,8 @@ mod tests {
 
     fn create(store: &mut dyn Store) -> Result<(Document, bool), Error> {
         change(store, &because("create"), |found| match found {
-            Finding::Document(document) if **document == first() => Ok(Step::IsSo),
-            Finding::Nothing => Ok(Step::Write(first())),
+            Finding::Document(document) if **document == first() => Ok(NextDocument::IsSo),
+            Finding::Nothing => Ok(NextDocument::Write(first())),
             other => panic!("{other:?}"),
         })
     }
@@ -224,7 +224,11 @@ mod tests {
         change(store, &because("add"), |found| {
             let mut document = usable(found)?.clone();
             let group = document.groups.get_mut(&id).unwrap();
-            Ok(if group.members.insert(node.clone()) { Step::Write(document) } else { Step::IsSo })
+            Ok(if group.members.insert(node.clone()) {
+                NextDocument::Write(document)
+            } else {
+                NextDocument::IsSo
+            })
         })
     }
 
@@ -265,7 +269,7 @@ mod tests {
         let outcome = change(&mut store, &because("wrong"), |found| {
             let mut document = usable(found)?.clone();
             document.groups.get_mut(&id).unwrap().members.clear();
-            Ok(Step::Write(document))
+            Ok(NextDocument::Write(document))
         });
         assert!(outcome.unwrap_err().to_string().starts_with("the document would be wrong"));
     }

@@ -23,7 +23,7 @@ const SHOWN_LETTERS_MAX: usize = 64;
 /// How long the primary tries to hand over.
 const TIMEOUT_MS: u64 = 5_000;
 /// The longest time.
-const TIMEOUT_MS_MAX: u64 = 600_000;
+const TIMEOUT_MS_MAX: u64 = 60_000;
 
 /// The flags of verbs, and whether a value follows.
 const FLAGS: [(&str, bool); 9] = [
@@ -38,14 +38,14 @@ const FLAGS: [(&str, bool); 9] = [
     ("--moved", false),
 ];
 
-/// What to do, and where.
+/// A verb, and the configuration that says where.
 #[derive(Debug)]
 pub(crate) struct ClusterTask {
     pub(crate) verb: Verb,
     pub(crate) settings: Settings,
 }
 
-/// What to do.
+/// A verb with its arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Create(Vec<NodeId>),
@@ -313,7 +313,7 @@ mod tests {
             ("--cluster repair --accept-loss b --above-term x", "--above-term is a term, not 'x'".to_owned()),
             (
                 "--cluster failover --timeout-ms 0",
-                "--timeout-ms is a number from 1 to 600000, not '0'".to_owned(),
+                "--timeout-ms is a number from 1 to 60000, not '0'".to_owned(),
             ),
         ] {
             assert_eq!(parse(line), Err(expected), "{line}");

@@ -3,12 +3,12 @@
 //! The leader of the first term is a process. If the node runs, it is that process. Otherwise a life is drawn and proven
 //! dead at once, so that the node recovers the group when it starts (Group rule 10: a leader that was alone).
 
-use agent::{NodeState, cluster_of, first_document, group_of, node_id_of, params};
+use agent::{NodeState, cluster_of, draw_unborn, first_document, group_of, node_id_of, params};
 use config::Settings;
 use proactor::{Disk, Entropy};
-use topology::{Finding, Instance, Life, NodeId, Store};
+use topology::{Finding, Instance, NodeId, Store};
 
-use crate::cluster::change::{Step, change};
+use crate::cluster::change::{NextDocument, change};
 use crate::cluster::error::Error;
 use crate::cluster::{because, listed, say};
 
@@ -22,7 +22,7 @@ pub(crate) fn create(store: &mut dyn Store, settings: &Settings, nodes: &[NodeId
     let live = store.live_nodes()?.into_iter().find(|announced| announced.instance.node == node);
     let (life, runs) = match &live {
         Some(announced) => (announced.instance.life, true),
-        None => (Life::draw(&mut entropy).map_err(no_random_numbers)?, false),
+        None => (draw_unborn(&mut entropy).map_err(no_random_numbers)?, false),
     };
     if !runs {
         store.prove_dead(life, &because("the node has not started yet"))?;
@@ -32,8 +32,8 @@ pub(crate) fn create(store: &mut dyn Store, settings: &Settings, nodes: &[NodeId
     let set = members.iter().cloned().collect();
     let first = first_document(group.clone(), leader, set, params(settings));
     change(store, &because("create"), |found| match found {
-        Finding::Document(document) if **document == first => Ok(Step::IsSo),
-        other => refuse_existing(other, settings).map(|()| Step::Write(first.clone())),
+        Finding::Document(document) if **document == first => Ok(NextDocument::IsSo),
+        other => refuse_existing(other, settings).map(|()| NextDocument::Write(first.clone())),
     })?;
     let when = if runs { "" } else { " when its server starts" };
     say(&format!(

@@ -35,7 +35,7 @@ pub(crate) fn adopt(settings: &Settings, adoption: Adoption) -> Result<(), Error
     }
 }
 
-/// Proves that the last process that used the data folder is dead: nobody has its lock. Silent if the server takes part in no
+/// Proves that the last process that used the data folder is dead: no process has its lock. Silent if the server takes part in no
 /// group, because a unit calls this whenever the server ends.
 pub(crate) fn prove_dead(settings: &Settings) -> Result<(), Error> {
     let options = match StoreOptions::of(settings) {

@@ -1,10 +1,10 @@
-//! Adds and removes members of a group. Who is in sync is never changed here: that is for the primary (Group rule 6).
+//! Adds and removes members of a group. The primary alone changes who is in sync (Group rule 6).
 
 use agent::group_of;
 use config::Settings;
 use topology::{Document, Finding, GroupId, NodeId, ReplicaGroup, Store};
 
-use crate::cluster::change::{Step, change, usable};
+use crate::cluster::change::{NextDocument, change, usable};
 use crate::cluster::error::Error;
 use crate::cluster::{because, listed, say};
 
@@ -17,11 +17,11 @@ pub(crate) fn add(store: &mut dyn Store, settings: &Settings, nodes: &[NodeId]) 
         let (mut document, mut group) = opened(found, &id)?;
         min_before = document.params.min_in_sync(&group);
         if nodes.iter().all(|node| group.members.contains(node)) {
-            return Ok(Step::IsSo);
+            return Ok(NextDocument::IsSo);
         }
         group.members.extend(nodes.iter().cloned());
         document.groups.insert(id.clone(), group);
-        Ok(Step::Write(document))
+        Ok(NextDocument::Write(document))
     })?;
     if was_so {
         return Err(Error::Refused(format!("{} of {id} already", are_members(nodes))));
@@ -51,7 +51,7 @@ pub(crate) fn remove(store: &mut dyn Store, settings: &Settings, node: &NodeId) 
     let (document, was_so) = change(store, &why, |found| {
         let (mut document, mut group) = opened(found, &id)?;
         if !group.members.contains(node) {
-            return Ok(Step::IsSo);
+            return Ok(NextDocument::IsSo);
         }
         if group.leader.node == *node {
             return Err(Error::Refused(format!(
@@ -66,7 +66,7 @@ pub(crate) fn remove(store: &mut dyn Store, settings: &Settings, node: &NodeId) 
         }
         group.members.remove(node);
         document.groups.insert(id.clone(), group);
-        Ok(Step::Write(document))
+        Ok(NextDocument::Write(document))
     })?;
     let members = listed(&document.groups[&id].members);
     if was_so {

@@ -31,7 +31,7 @@ use crate::cluster::command_line::{ClusterTask, FLAG, Verb};
 use crate::cluster::error::Error;
 
 /// The part of the help about these flags.
-pub const HELP: &str = "
+pub(crate) const HELP: &str = "
 Groups that fail over by themselves: the store is that of the settings, in a file before --cluster or as flags after it. Exit
 status: 0: it is done; 1: it is refused; 2: the store or the server does not answer, or the outcome is not known
   --cluster create [NODE...]   Create the cluster with these members, of which the first leads; without names: with this node

@@ -6,7 +6,7 @@ use agent::group_of;
 use config::Settings;
 use topology::{Announcement, Finding, Instance, Life, NodeId, ReplicaGroup, Safety, Store, Term};
 
-use crate::cluster::change::{Step, change, usable};
+use crate::cluster::change::{NextDocument, change, usable};
 use crate::cluster::command_line::LossOrder;
 use crate::cluster::error::Error;
 use crate::cluster::members::group_in;
@@ -210,7 +210,7 @@ fn lead(
                 members: group.members.clone(),
             };
             if group == next {
-                return Ok(Step::IsSo);
+                return Ok(NextDocument::IsSo);
             }
             if (group.term, &group.leader, &group.in_sync)
                 != (expected.term, &expected.leader, &expected.in_sync)
@@ -220,7 +220,7 @@ fn lead(
                 )));
             }
             document.groups.insert(id.clone(), next);
-            Ok(Step::Write(document))
+            Ok(NextDocument::Write(document))
         })?;
         expected = document.groups[&id].clone();
         if expected.term > above {

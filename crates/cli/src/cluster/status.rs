@@ -128,7 +128,7 @@ impl Picture {
     }
 }
 
-/// What a member is at the moment.
+/// The state of a member.
 fn state(
     group: &ReplicaGroup,
     node: &NodeId,

@@ -56,7 +56,9 @@ struct Data {
 #[derive(Default)]
 struct Lost {
     expiring_fields: u64,
+    expiring_members: u64,
     marked_keys: u64,
+    sketches: u64,
 }
 
 /// Writes the files, and reports their content.
@@ -98,7 +100,8 @@ fn load_once(from: &Folder, reading: &mut Reading, clock: &Clock, table: &Table)
     let manifest = reading.manifest().clone();
     let folder = from.path().display().to_string();
     let names = Names::new(from.disk(), &folder, "base");
-    let roles = roles(table, commands::FAMILIES, |name| change_of(name).is_some());
+    let of_data = [commands::FAMILIES, sketching::FAMILIES].concat();
+    let roles = roles(table, &of_data, |name| change_of(name).is_some());
     let scripts = Scripts::new(1, |_, _| {});
     let mut found = FoundLibraries::new(clock, &scripts, usize::MAX);
     let (progress, is_stopped) = (Progress::default(), AtomicBool::new(false));
@@ -206,11 +209,20 @@ fn tell(data: &Data, bytes: u64) -> Result<(), Error> {
             lost.expiring_fields
         ))?;
     }
+    if lost.expiring_members > 0 {
+        say(&format!(
+            "left out: the expiry of {} members of sets, which Redis before 8.12 does not know; they stay for ever",
+            lost.expiring_members
+        ))?;
+    }
     if lost.marked_keys > 0 {
         say(&format!(
             "left out: the flags and cas numbers that memcached's clients gave to {} keys",
             lost.marked_keys
         ))?;
+    }
+    if lost.sketches > 0 {
+        say(&format!("left out: {} sketches, which Redis does not know without a module", lost.sketches))?;
     }
     Ok(())
 }
@@ -219,11 +231,15 @@ fn lost<'a>(dbs: impl Iterator<Item = &'a Db>) -> Lost {
     let mut lost = Lost::default();
     for record in dbs.flat_map(Db::iter) {
         lost.marked_keys += u64::from(record.marks() != Marks::default());
+        lost.sketches += u64::from(matches!(record.value(), ValueRef::Sketch(_)));
         if let ValueRef::Hash(hash) = record.value()
             && hash.first_expiry().is_some()
         {
             lost.expiring_fields +=
                 hash.iter().filter(|(field, _)| hash.expiry(field).is_some()).count() as u64;
+        }
+        if let ValueRef::Set(set) = record.value() {
+            lost.expiring_members += set.expiries().count() as u64;
         }
     }
     lost

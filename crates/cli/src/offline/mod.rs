@@ -104,7 +104,7 @@ fn say(line: &str) -> Result<(), Error> {
 }
 
 /// The part of the help about work on the folder of a journal: `dir`, or `appenddirname` in it.
-pub const FOLDER_TASKS: &str = "
+pub(crate) const FOLDER_TASKS: &str = "
 The folder of a journal (appendonly yes)
   --check-journal DIR          Show what is in it, and what a start would do; a server may be running. Exit status: 0: a server
                                can start from it; 2: a server refuses to start, because it is damaged; 1: it cannot be checked

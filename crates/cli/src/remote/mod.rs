@@ -31,7 +31,7 @@ use crate::remote::queue::Queue;
 use crate::remote::screen::Screen;
 
 /// The part of the help about these flags.
-pub const HELP: &str = "
+pub(crate) const HELP: &str = "
 The queues of a running server
   --queues         Show them: how many jobs, how old the oldest is, how many come and go each second, who waits. Exit status: 1: the
                    flags are wrong; 2: the server cannot be reached or is silent; 3: it wants other credentials; 4: it is no Darter

@@ -461,7 +461,7 @@ mod tests {
             also: None,
             serve: |_, _| Ok(true),
         };
-        let waiter = Arc::new(Waiter { claim: Claim::default(), wait, heeds_loss: false });
+        let waiter = Arc::new(Waiter { claim: Claim::default(), wait, heeds_loss: false, awaits_due: false });
         let blocked = Blocked {
             waiter,
             tickets: Default::default(),

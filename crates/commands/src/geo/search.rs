@@ -26,8 +26,18 @@ const BY: Arg = oneof(
     &[
         block("circle", &[double("radius").token("BYRADIUS"), oneof("unit", UNITS)]),
         block("box", &[double("width").token("BYBOX"), double("height"), oneof("unit", UNITS)]),
+        block(
+            "polygon",
+            &[
+                integer("num-vertices").token("BYPOLYGON"),
+                block("vertices", &[double("longitude"), double("latitude")]).multiple(),
+            ],
+        )
+        .since("9.0.0"),
     ],
 );
+const POLYGON_NOTE: &str =
+    "`BYPOLYGON` is an option of Valkey 9.0; `FROMMEMBER` and `FROMLONLAT` do not go with it";
 const ORDER: Arg = oneof("order", &[token("asc", "ASC"), token("desc", "DESC")]).optional();
 const COUNT: Arg =
     block("count-block", &[integer("count").token("COUNT"), token("any", "ANY").optional()]).optional();
@@ -59,7 +69,7 @@ const SEARCH_COMPLEXITY: &str = "O(N+log(M)) where N is the number of elements i
 
 pub(super) const GEOSEARCH: Entry = Entry {
     name: "geosearch",
-    summary: "Queries a geospatial index for members inside an area of a box or a circle.",
+    summary: "Queries a geospatial index for members inside an area of a box, a circle, or a polygon.",
     complexity: SEARCH_COMPLEXITY,
     since: "6.2.0",
     group: Group::Geo,
@@ -70,13 +80,14 @@ pub(super) const GEOSEARCH: Entry = Entry {
     args: &[key("key", 0), FROM, BY, ORDER, COUNT, WITHCOORD, WITHDIST, WITHHASH],
     history: &[("7.0.0", "Added support for uppercase unit names.")],
     reply: FOUND,
+    note: POLYGON_NOTE,
     run: Run::Function(|ctx| search(ctx, GeoCommand::Search)),
     ..Entry::DEFAULT
 };
 
 pub(super) const GEOSEARCHSTORE: Entry = Entry {
     name: "geosearchstore",
-    summary: "Queries a geospatial index for members inside an area of a box or a circle, optionally stores the result.",
+    summary: "Queries a geospatial index for members inside an area of a box, a circle, or a polygon, optionally stores the result.",
     arity: -8,
     flags: &[Write, DenyOom],
     keys: &[KeySpec::one(1, &[OW, Update]), KeySpec::one(2, &[RO, Access])],
@@ -252,6 +263,8 @@ struct Query<'a> {
 enum From {
     Member,
     Place,
+    /// By the corners of the area.
+    Corners,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -275,7 +288,7 @@ fn search(ctx: &mut Ctx, kind: GeoCommand) -> CommandResult {
     let source = args[if kind == GeoCommand::SearchStore { 2 } else { 1 }];
     let zset = ctx.store.read_as::<ZSet>(source)?;
     let query = Query::parse(args, kind, zset)?;
-    let (Some(zset), Some(center), Some(area)) = (zset, query.center, query.area) else {
+    let (Some(zset), Some(center), Some(area)) = (zset, query.center, &query.area) else {
         return match query.target {
             Some(target) => {
                 ctx.store.delete(target);
@@ -307,7 +320,7 @@ fn search(ctx: &mut Ctx, kind: GeoCommand) -> CommandResult {
 fn find(
     zset: ZSetRef<'_>,
     center: Point,
-    area: Area,
+    area: &Area,
     count_max: Option<usize>,
     pace: &mut Pace<'_>,
 ) -> Vec<FoundMember> {
@@ -410,27 +423,38 @@ impl<'a> Query<'a> {
         let is = |name| keyword_is(word, name);
         // A second centre or area of the same kind replaces the first.
         match after {
-            [member, rest @ ..] if is("frommember") && self.from != Some(From::Place) => {
+            [member, rest @ ..] if is("frommember") && self.from.is_none_or(|from| from == From::Member) => {
                 if zset.is_some() {
                     self.center = place_of(zset, member)?;
                 }
                 self.from = Some(From::Member);
                 Ok(rest)
             }
-            [longitude, latitude, rest @ ..] if is("fromlonlat") && self.from != Some(From::Member) => {
+            [longitude, latitude, rest @ ..]
+                if is("fromlonlat") && self.from.is_none_or(|from| from == From::Place) =>
+            {
                 self.center = Some(parse_point(longitude, latitude)?);
                 self.from = Some(From::Place);
                 Ok(rest)
             }
-            [radius, unit, rest @ ..] if is("byradius") && !matches!(self.area, Some(Area::Box { .. })) => {
+            [radius, unit, rest @ ..]
+                if is("byradius") && matches!(self.area, None | Some(Area::Circle { .. })) =>
+            {
                 self.set_circle(radius, unit)?;
                 Ok(rest)
             }
             [width, height, unit, rest @ ..]
-                if is("bybox") && !matches!(self.area, Some(Area::Circle { .. })) =>
+                if is("bybox") && matches!(self.area, None | Some(Area::Box { .. })) =>
             {
                 self.set_box(width, height, unit)?;
                 Ok(rest)
+            }
+            [number, rest @ ..]
+                if is("bypolygon")
+                    && rest.len() >= 2
+                    && matches!((self.from, &self.area), (None, None) | (Some(From::Corners), _)) =>
+            {
+                self.set_polygon(number, rest)
             }
             _ => Err(CommandError::SYNTAX),
         }
@@ -455,6 +479,24 @@ impl<'a> Query<'a> {
         self.unit_m = parse_unit(unit)?;
         self.area = Some(Area::Box { width_m: width * self.unit_m, height_m: height * self.unit_m });
         Ok(())
+    }
+
+    /// Reads the corners of a polygon; returns the rest of the words after them.
+    fn set_polygon(&mut self, number: &[u8], args: &'a [&'a [u8]]) -> Result<&'a [&'a [u8]], CommandError> {
+        let number = ds::num::parse_i64(number).and_then(|number| i32::try_from(number).ok());
+        let number = number.ok_or(CommandError::fixed("ERR invalid number of vertices"))?;
+        let (pairs, _) = args.as_chunks::<2>();
+        let pairs =
+            usize::try_from(number).ok().filter(|number| *number >= 3).and_then(|number| pairs.get(..number));
+        let pairs =
+            pairs.ok_or(CommandError::fixed("ERR GEOSEARCH BYPOLYGON must have at least 3 vertices"))?;
+        let vertices = pairs.iter().map(|[longitude, latitude]| parse_point(longitude, latitude));
+        let vertices = vertices.collect::<Result<Box<[Point]>, CommandError>>()?;
+        self.center = Some(geohash::centroid(&vertices));
+        self.from = Some(From::Corners);
+        self.unit_m = 1.0;
+        self.area = Some(Area::Polygon { vertices });
+        Ok(&args[2 * pairs.len()..])
     }
 
     /// Refuses options that cannot be combined.

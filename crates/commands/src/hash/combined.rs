@@ -7,21 +7,14 @@ use engine::{
     Acl, Arg, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block,
     integer, key, keyword_is, oneof, string, token, unix_time,
 };
-use keyspace::UnixMs;
 
-use super::expiry::{FIELDS, NOT_POSITIVE, Unit, note_expiries, parse_fields};
+use super::expiry::{FIELDS, NOT_POSITIVE, parse_fields};
+use crate::expiring::{NewExpiry, Unit, note_expiries, note_persistent};
 
 const EX: Arg = integer("seconds").token("EX");
 const PX: Arg = integer("milliseconds").token("PX");
 const EXAT: Arg = unix_time("unix-time-seconds").token("EXAT");
 const PXAT: Arg = unix_time("unix-time-milliseconds").token("PXAT");
-
-/// The unit of a point in time after `word`.
-fn unit_of(word: &[u8]) -> Option<Unit> {
-    let units = [("EX", 1000, false), ("PX", 1, false), ("EXAT", 1000, true), ("PXAT", 1, true)];
-    let found = units.into_iter().find(|(name, ..)| keyword_is(word, name));
-    found.map(|(_, ms, is_absolute)| Unit { ms, is_absolute })
-}
 
 pub(super) const HGETDEL: Entry = Entry {
     name: "hgetdel",
@@ -89,7 +82,7 @@ fn hgetex(ctx: &mut Ctx) -> CommandResult {
     let key = ctx.args[1];
     let _ = ctx.store.write_as::<Hash>(key)?;
     let persists = keyword_is(ctx.args[2], "PERSIST");
-    let at = unit_of(ctx.args[2]).map(|unit| unit.parse(ctx, ctx.args[3])).transpose()?;
+    let at = Unit::after(ctx.args[2]).map(|unit| unit.parse(ctx, ctx.args[3])).transpose()?;
     let options = if at.is_some() { 2 } else { usize::from(persists) };
     let fields = parse_fields(&ctx.args[2 + options..], NOT_POSITIVE)?;
     let is_over = at.is_some_and(|at| ctx.store.is_past(at));
@@ -117,15 +110,8 @@ fn hgetex(ctx: &mut Ctx) -> CommandResult {
     }
     drop(hash);
     match at {
-        Some(at) => note_expiries(ctx, key, &touched, at, touched.len()),
-        None if touched.is_empty() => {}
-        None => {
-            ctx.store.changed_with(key, Change::new(Class::Hash, "hpersist").times(touched.len()), |store| {
-                let count = touched.len().to_string();
-                let head: [&[u8]; 4] = [b"HPERSIST", key, b"FIELDS", count.as_bytes()];
-                store.effect(&[&head[..], &touched].concat());
-            });
-        }
+        Some(at) => note_expiries::<Hash>(ctx, &touched, at, touched.len()),
+        None => note_persistent::<Hash>(ctx, &touched, touched.len()),
     }
     Ok(())
 }
@@ -157,32 +143,24 @@ pub(super) const HSETEX: Entry = Entry {
     ..Entry::DEFAULT
 };
 
-/// The effect on the expiry of fields that are set.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Expiry {
-    Gone,
-    Kept,
-    At(UnixMs),
-}
-
 /// The arguments of `HSETEX`.
 struct SetEx<'a> {
     /// `XX` (true): the hash must exist; `NX` (false): it must not.
     must_exist: Option<bool>,
     /// `FXX` (true): all fields must exist; `FNX` (false): none may.
     all_or_none: Option<bool>,
-    expiry: Expiry,
+    expiry: NewExpiry,
     pairs: &'a [[&'a [u8]; 2]],
 }
 
 impl<'a> SetEx<'a> {
     fn parse(ctx: &Ctx<'a, '_>) -> Result<SetEx<'a>, CommandError> {
         let wrong_arity = || CommandError::wrong_arity(&ctx.command.full_name);
-        let mut set = SetEx { must_exist: None, all_or_none: None, expiry: Expiry::Gone, pairs: &[] };
+        let mut set = SetEx { must_exist: None, all_or_none: None, expiry: NewExpiry::Gone, pairs: &[] };
         let mut args = &ctx.args[2..];
         while let [word, rest @ ..] = args {
             args = rest;
-            let is_expiry = keyword_is(word, "KEEPTTL") || unit_of(word).is_some();
+            let is_expiry = keyword_is(word, "KEEPTTL") || Unit::after(word).is_some();
             match word {
                 word if keyword_is(word, "FIELDS") => {
                     let [number, pairs @ ..] = rest else { return Err(wrong_arity()) };
@@ -198,11 +176,11 @@ impl<'a> SetEx<'a> {
                     }
                     return Ok(SetEx { pairs, ..set });
                 }
-                _ if is_expiry && set.expiry != Expiry::Gone => {
+                _ if is_expiry && set.expiry != NewExpiry::Gone => {
                     let text = "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified";
                     return Err(CommandError::fixed(text));
                 }
-                word if keyword_is(word, "KEEPTTL") => set.expiry = Expiry::Kept,
+                word if keyword_is(word, "KEEPTTL") => set.expiry = NewExpiry::Kept,
                 word if keyword_is(word, "FNX") || keyword_is(word, "FXX") => {
                     if set.all_or_none.is_some() {
                         let text = "ERR Only one of FXX or FNX arguments can be specified";
@@ -218,12 +196,12 @@ impl<'a> SetEx<'a> {
                     set.must_exist = Some(keyword_is(word, "XX"));
                 }
                 word => {
-                    let unit = unit_of(word)
+                    let unit = Unit::after(word)
                         .ok_or_else(|| CommandError::quoting("ERR unknown argument: ", word, ""))?;
                     let [at, rest @ ..] = rest else {
                         return Err(CommandError::fixed("ERR missing expire time"));
                     };
-                    set.expiry = Expiry::At(unit.parse(ctx, at)?);
+                    set.expiry = NewExpiry::At(unit.parse(ctx, at)?);
                     args = rest;
                 }
             }
@@ -246,15 +224,15 @@ fn hsetex(ctx: &mut Ctx) -> CommandResult {
     }
     drop(hash);
     let limits = ctx.store.config().hash;
-    let is_over = matches!(expiry, Expiry::At(at) if ctx.store.is_past(at));
+    let is_over = matches!(expiry, NewExpiry::At(at) if ctx.store.is_past(at));
     let mut hash = ctx.store.upsert::<Hash>(key)?;
     hash.expect(pairs.len(), &limits);
     for [field, value] in pairs {
         match expiry {
-            Expiry::Gone => _ = hash.set(field, value, &limits),
-            Expiry::Kept => _ = hash.set_keeping_expiry(field, value, &limits),
-            Expiry::At(_) if is_over => _ = hash.remove(field),
-            Expiry::At(at) => {
+            NewExpiry::Gone => _ = hash.set(field, value, &limits),
+            NewExpiry::Kept => _ = hash.set_keeping_expiry(field, value, &limits),
+            NewExpiry::At(_) if is_over => _ = hash.remove(field),
+            NewExpiry::At(at) => {
                 hash.set(field, value, &limits);
                 hash.set_expiry(field, at);
             }
@@ -264,16 +242,16 @@ fn hsetex(ctx: &mut Ctx) -> CommandResult {
     ctx.store.changed_with(key, Change::new(Class::Hash, "hset").times(pairs.len()), |store| {
         let count = pairs.len().to_string();
         let mut effect: Vec<&[u8]> = vec![b"HSETEX", key];
-        if expiry == Expiry::Kept {
+        if expiry == NewExpiry::Kept {
             effect.push(b"KEEPTTL");
         }
         effect.extend([b"FIELDS", count.as_bytes()]);
         effect.extend(pairs.as_flattened());
         store.effect(&effect);
     });
-    if let Expiry::At(at) = expiry {
+    if let NewExpiry::At(at) = expiry {
         let fields: Vec<&[u8]> = pairs.iter().map(|[field, _]| *field).collect();
-        note_expiries(ctx, key, &fields, at, 0);
+        note_expiries::<Hash>(ctx, &fields, at, 0);
     }
     ctx.reply.int(1);
     Ok(())

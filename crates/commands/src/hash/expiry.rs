@@ -1,29 +1,15 @@
-//! Expiry of fields: HEXPIRE and similar commands, as in Redis 7.4.
-//!
-//! Effects contain absolute times, so that they mean the same whenever they are replayed. A time in the past deletes
-//! the field.
+//! Expiry of fields: HEXPIRE and similar commands, as in Redis 7.4. What they do is in `expiring.rs`.
 
 use ds::hash::Hash;
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
-    Acl, Arg, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block,
-    integer, key, keyword_is, oneof, parse_i64, string, token, unix_time,
+    Acl, Arg, CommandError, CommandResult, Ctx, Entry, Group, KeySpec, Run, Shape, block, integer, key,
+    keyword_is, string, unix_time,
 };
-use keyspace::UnixMs;
 
-/// The latest point in time that Redis can store.
-const EXPIRY_MAX: UnixMs = 0xffff_ffff_ffff >> 2;
+use crate::expiring::{self, CONDITION, Condition, Unit};
 
-const NO_FIELD: i64 = -2;
-const NO_EXPIRY: i64 = -1;
-const REFUSED: i64 = 0;
-const DONE: i64 = 1;
-const DELETED: i64 = 2;
-
-const CONDITION: Arg =
-    oneof("condition", &[token("nx", "NX"), token("xx", "XX"), token("gt", "GT"), token("lt", "LT")])
-        .optional();
 pub(super) const FIELDS: Arg =
     block("fields", &[integer("numfields"), string("field").multiple()]).token("FIELDS");
 
@@ -39,7 +25,7 @@ pub(super) const HEXPIRE: Entry = Entry {
     keys: &[KeySpec::one(1, &[RW, Update])],
     args: &[key("key", 0), integer("seconds"), CONDITION, FIELDS],
     reply: Shape::Array(&Shape::Int),
-    run: Run::Function(|ctx| expire(ctx, Unit { ms: 1000, is_absolute: false })),
+    run: Run::Function(|ctx| expire(ctx, Unit::SECONDS)),
     ..Entry::DEFAULT
 };
 
@@ -47,7 +33,7 @@ pub(super) const HPEXPIRE: Entry = Entry {
     name: "hpexpire",
     summary: "Has hash fields expire after a number of milliseconds.",
     args: &[key("key", 0), integer("milliseconds"), CONDITION, FIELDS],
-    run: Run::Function(|ctx| expire(ctx, Unit { ms: 1, is_absolute: false })),
+    run: Run::Function(|ctx| expire(ctx, Unit::MS)),
     ..HEXPIRE
 };
 
@@ -55,7 +41,7 @@ pub(super) const HEXPIREAT: Entry = Entry {
     name: "hexpireat",
     summary: "Has hash fields expire at a Unix time in seconds.",
     args: &[key("key", 0), unix_time("unix-time-seconds"), CONDITION, FIELDS],
-    run: Run::Function(|ctx| expire(ctx, Unit { ms: 1000, is_absolute: true })),
+    run: Run::Function(|ctx| expire(ctx, Unit::UNIX_SECONDS)),
     ..HEXPIRE
 };
 
@@ -63,30 +49,9 @@ pub(super) const HPEXPIREAT: Entry = Entry {
     name: "hpexpireat",
     summary: "Has hash fields expire at a Unix time in milliseconds.",
     args: &[key("key", 0), unix_time("unix-time-milliseconds"), CONDITION, FIELDS],
-    run: Run::Function(|ctx| expire(ctx, Unit { ms: 1, is_absolute: true })),
+    run: Run::Function(|ctx| expire(ctx, Unit::UNIX_MS)),
     ..HEXPIRE
 };
-
-/// How a command writes times.
-#[derive(Clone, Copy)]
-pub(super) struct Unit {
-    pub(super) ms: i64,
-    /// Whether times count from 1970 rather than from now.
-    pub(super) is_absolute: bool,
-}
-
-impl Unit {
-    /// The point in time that `arg` names.
-    pub(super) fn parse(self, ctx: &Ctx, arg: &[u8]) -> Result<UnixMs, CommandError> {
-        let number = parse_i64(arg)?;
-        if number < 0 {
-            return Err(CommandError::fixed("ERR invalid expire time, must be >= 0"));
-        }
-        let base = if self.is_absolute { 0 } else { ctx.store.now() };
-        let at = number.checked_mul(self.ms).and_then(|ms| ms.checked_add(base));
-        at.filter(|at| *at <= EXPIRY_MAX).ok_or_else(|| CommandError::invalid_expire(&ctx.command.full_name))
-    }
-}
 
 /// Parses the fields after the word `FIELDS` and their number, with which `args` begin.
 pub(super) fn parse_fields<'a>(
@@ -107,102 +72,13 @@ pub(super) fn parse_fields<'a>(
 
 pub(super) const NOT_POSITIVE: &str = "ERR Number of fields must be a positive integer";
 
-#[derive(Clone, Copy)]
-enum Condition {
-    Always,
-    IfNone,
-    IfSome,
-    IfLater,
-    IfEarlier,
-}
-
-impl Condition {
-    /// Reads the condition, if there is one; returns the arguments after it.
-    fn parse<'a>(args: &'a [&'a [u8]]) -> (Condition, &'a [&'a [u8]]) {
-        let words = [
-            ("NX", Condition::IfNone),
-            ("XX", Condition::IfSome),
-            ("GT", Condition::IfLater),
-            ("LT", Condition::IfEarlier),
-        ];
-        match words.into_iter().find(|(word, _)| keyword_is(args[0], word)) {
-            Some((_, condition)) => (condition, &args[1..]),
-            None => (Condition::Always, args),
-        }
-    }
-
-    /// A field without expiry counts as expiring last; still, `GT` never sets its expiry.
-    fn allows(self, old: Option<UnixMs>, new: UnixMs) -> bool {
-        match self {
-            Condition::Always => true,
-            Condition::IfNone => old.is_none(),
-            Condition::IfSome => old.is_some(),
-            Condition::IfLater => old.is_some_and(|old| old < new),
-            Condition::IfEarlier => old.is_none_or(|old| old > new),
-        }
-    }
-}
-
 fn expire(ctx: &mut Ctx, unit: Unit) -> CommandResult {
-    let key = ctx.args[1];
-    let _ = ctx.store.write_as::<Hash>(key)?;
+    let _ = ctx.store.write_as::<Hash>(ctx.args[1])?;
     let at = unit.parse(ctx, ctx.args[2])?;
-    let (condition, rest) = Condition::parse(&ctx.args[3..]);
+    let condition = Condition::of(ctx.args[3]);
+    let rest = &ctx.args[3 + usize::from(condition.is_some())..];
     let fields = parse_fields(rest, "ERR Parameter `numFields` should be greater than 0")?;
-    let is_over = ctx.store.is_past(at);
-    ctx.reply.array(fields.len());
-    let Some(mut hash) = ctx.store.write_as::<Hash>(key)? else {
-        fields.iter().for_each(|_| ctx.reply.int(NO_FIELD));
-        return Ok(());
-    };
-    let mut touched = Vec::new();
-    for field in fields {
-        let outcome = match () {
-            () if !hash.lend().contains(field) => NO_FIELD,
-            () if !condition.allows(hash.lend().expiry(field), at) => REFUSED,
-            () if is_over => {
-                hash.remove(field);
-                DELETED
-            }
-            () => {
-                hash.set_expiry(field, at);
-                DONE
-            }
-        };
-        if outcome > REFUSED {
-            touched.push(*field);
-        }
-        ctx.reply.int(outcome);
-    }
-    drop(hash);
-    note_expiries(ctx, key, &touched, at, touched.len());
-    Ok(())
-}
-
-/// Announces that fields got an expiry, or were deleted because it had passed. This counts as `changes` changes.
-pub(super) fn note_expiries(ctx: &mut Ctx, key: &[u8], fields: &[&[u8]], at: UnixMs, changes: usize) {
-    if fields.is_empty() {
-        return;
-    }
-    let is_over = ctx.store.is_past(at);
-    ctx.store.changed_with(
-        key,
-        Change::new(Class::Hash, if is_over { "hdel" } else { "hexpire" }).times(changes),
-        |store| {
-            let (at, count) = (at.to_string(), fields.len().to_string());
-            let head: &[&[u8]] = if is_over {
-                &[b"HDEL", key]
-            } else {
-                &[b"HPEXPIREAT", key, at.as_bytes(), b"FIELDS", count.as_bytes()]
-            };
-            store.effect(&[head, fields].concat());
-        },
-    );
-    if is_over {
-        ctx.store.delete_if_empty(key);
-    } else {
-        ctx.store.note_volatile_fields(key);
-    }
+    expiring::expire::<Hash>(ctx, fields, condition.unwrap_or(Condition::Always), at)
 }
 
 pub(super) const HTTL: Entry = Entry {
@@ -218,14 +94,14 @@ pub(super) const HTTL: Entry = Entry {
     args: &[key("key", 0), FIELDS],
     tips: &["nondeterministic_output"],
     reply: Shape::Array(&Shape::Int),
-    run: Run::Function(|ctx| tell(ctx, Unit { ms: 1000, is_absolute: false })),
+    run: Run::Function(|ctx| tell(ctx, Unit::SECONDS)),
     ..Entry::DEFAULT
 };
 
 pub(super) const HPTTL: Entry = Entry {
     name: "hpttl",
     summary: "Tells how many milliseconds hash fields have left.",
-    run: Run::Function(|ctx| tell(ctx, Unit { ms: 1, is_absolute: false })),
+    run: Run::Function(|ctx| tell(ctx, Unit::MS)),
     ..HTTL
 };
 
@@ -233,7 +109,7 @@ pub(super) const HEXPIRETIME: Entry = Entry {
     name: "hexpiretime",
     summary: "Tells the Unix time in seconds at which hash fields expire.",
     tips: &[],
-    run: Run::Function(|ctx| tell(ctx, Unit { ms: 1000, is_absolute: true })),
+    run: Run::Function(|ctx| tell(ctx, Unit::UNIX_SECONDS)),
     ..HTTL
 };
 
@@ -241,25 +117,13 @@ pub(super) const HPEXPIRETIME: Entry = Entry {
     name: "hpexpiretime",
     summary: "Tells the Unix time in milliseconds at which hash fields expire.",
     tips: &[],
-    run: Run::Function(|ctx| tell(ctx, Unit { ms: 1, is_absolute: true })),
+    run: Run::Function(|ctx| tell(ctx, Unit::UNIX_MS)),
     ..HTTL
 };
 
 fn tell(ctx: &mut Ctx, unit: Unit) -> CommandResult {
-    let base = if unit.is_absolute { 0 } else { ctx.store.now() };
-    let hash = ctx.store.read_as::<Hash>(ctx.args[1])?;
-    let fields = parse_fields(&ctx.args[2..], NOT_POSITIVE)?;
-    ctx.reply.array(fields.len());
-    for field in fields {
-        let hash = hash.filter(|hash| hash.contains(field));
-        ctx.reply.int(match hash.map(|hash| hash.expiry(field)) {
-            None => NO_FIELD,
-            Some(None) => NO_EXPIRY,
-            // Seconds are rounded up.
-            Some(Some(at)) => (at - base + unit.ms - 1) / unit.ms,
-        });
-    }
-    Ok(())
+    let args = ctx.args;
+    expiring::tell::<Hash>(ctx, unit, parse_fields(&args[2..], NOT_POSITIVE))
 }
 
 pub(super) const HPERSIST: Entry = Entry {
@@ -279,27 +143,8 @@ pub(super) const HPERSIST: Entry = Entry {
 };
 
 fn hpersist(ctx: &mut Ctx) -> CommandResult {
-    let key = ctx.args[1];
-    let mut hash = ctx.store.write_as::<Hash>(key)?;
-    let fields = parse_fields(&ctx.args[2..], NOT_POSITIVE)?;
-    ctx.reply.array(fields.len());
-    let mut any = false;
-    for field in fields {
-        let hash = hash.as_mut().filter(|hash| hash.lend().contains(field));
-        ctx.reply.int(match hash.map(|hash| hash.persist(field)) {
-            None => NO_FIELD,
-            Some(false) => NO_EXPIRY,
-            Some(true) => {
-                any = true;
-                DONE
-            }
-        });
-    }
-    drop(hash);
-    if any {
-        ctx.changed(key, Change::new(Class::Hash, "hpersist"));
-    }
-    Ok(())
+    let args = ctx.args;
+    expiring::persist::<Hash>(ctx, parse_fields(&args[2..], NOT_POSITIVE))
 }
 
 #[cfg(test)]

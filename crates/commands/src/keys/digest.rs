@@ -56,7 +56,10 @@ fn add_record(digest: &mut Digest, record: RecordRef<'_>) {
         ValueRef::Compressed(_) => unreachable!("it was expanded"),
         ValueRef::Str(string) => mix(digest, &string.bytes()),
         ValueRef::List(list) => list.iter(0, false).for_each(|element| mix(digest, &element)),
-        ValueRef::Set(set) => set.iter().for_each(|member| xor(digest, &member)),
+        ValueRef::Set(set) => {
+            set.iter().for_each(|member| xor(digest, &member));
+            set.expiries().for_each(|(member, at_ms)| xor(digest, &mixed([member, &at_ms.to_be_bytes()])));
+        }
         ValueRef::ZSet(zset) => zset.iter().for_each(|(member, score)| {
             let mut text = Vec::new();
             // Adding 0.0 removes the sign of a zero, which small sets do not have: a large set may come back
@@ -68,6 +71,7 @@ fn add_record(digest: &mut Digest, record: RecordRef<'_>) {
             hash.iter().for_each(|(field, value)| xor(digest, &mixed([field, &value.bytes()])));
             hash.expiries().for_each(|(field, at_ms)| xor(digest, &mixed([field, &at_ms.to_be_bytes()])));
         }
+        ValueRef::Sketch(_) => mix(digest, &engine::dump::payload(record.value(), false)),
         // Its groups are not part of the digest.
         ValueRef::Stream(stream) => {
             for (id, fields) in stream.log.range(StreamId::MIN, StreamId::MAX) {

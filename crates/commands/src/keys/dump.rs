@@ -10,6 +10,8 @@ use engine::{
 use keyspace::{Config, Value, access};
 use rdb::{Family, Reader, ValueType};
 
+use super::rebuild;
+
 const KEY_EXISTS: CommandError = CommandError::fixed("BUSYKEY Target key name already exists.");
 const BAD_TTL: CommandError = CommandError::fixed("ERR Invalid TTL value, must be >= 0");
 const BAD_IDLE_TIME: CommandError = CommandError::fixed("ERR Invalid IDLETIME value, must be >= 0");
@@ -110,6 +112,10 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
     ctx.store.replace(key, value, expiry);
     // State the effect before any command reads the hash and deletes the fields that are due.
     ctx.store.changed_with(key, Change::new(Class::Generic, "restore"), |store| {
+        if rdb::split_expiries(encoded).is_some_and(|(expiries, _)| expiries.is_some()) {
+            // Redis cannot read such a payload.
+            return rebuild::record(store, key);
+        }
         let expiry = expiry.unwrap_or(0).to_string();
         store.effect(&[b"RESTORE", key, expiry.as_bytes(), payload, b"REPLACE", b"ABSTTL"]);
     });
@@ -120,11 +126,16 @@ fn restore(ctx: &mut Ctx) -> CommandResult {
 
 /// Decodes a value from its type and bytes.
 fn read(encoded: &[u8], config: &Config) -> Option<Value> {
+    let (expiries, encoded) = rdb::split_expiries(encoded)?;
     let (code, bytes) = encoded.split_first()?;
     let value_type = ValueType::from_code(*code, Family::Redis).ok()?;
-    let mut builder = Builder::new(value_type.kind(), config);
+    let mut builder = Builder::new(value_type, config);
     rdb::read_value(&mut Reader::new(bytes), value_type, &mut |part| builder.add(part)).ok()?;
-    builder.finish()
+    let mut value = builder.finish()?;
+    if let Some(expiries) = expiries {
+        engine::dump::set_expiries(&mut value, &expiries)?;
+    }
+    Some(value)
 }
 
 /// The options that may follow the payload.

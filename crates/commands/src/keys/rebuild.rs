@@ -29,7 +29,15 @@ pub fn commands(key: &[u8], value: ValueRef<'_>, expiry: Option<UnixMs>) -> Vec<
         ValueRef::List(list) => {
             chunked(b"RPUSH", key, 1, list.iter(0, false).map(|element| Box::from(&*element)))
         }
-        ValueRef::Set(set) => chunked(b"SADD", key, 1, set.iter().map(|member| Box::from(&*member))),
+        ValueRef::Set(set) => {
+            let mut commands = chunked(b"SADD", key, 1, set.iter().map(|member| Box::from(&*member)));
+            commands.extend(set.expiries().map(|(member, at_ms)| {
+                let at_ms = at_ms.to_string().into_bytes();
+                let words: [&[u8]; 6] = [b"SPEXPIREAT", key, &at_ms, b"MEMBERS", b"1", member];
+                words.map(Box::from).into()
+            }));
+            commands
+        }
         ValueRef::ZSet(zset) => chunked(b"ZADD", key, 2, scored_members(zset)),
         ValueRef::Hash(hash) => {
             let pairs = hash.iter().flat_map(|(field, value)| [Box::from(field), Box::from(value.bytes())]);
@@ -42,6 +50,10 @@ pub fn commands(key: &[u8], value: ValueRef<'_>, expiry: Option<UnixMs>) -> Vec<
             commands
         }
         ValueRef::Stream(stream) => crate::stream::rebuild::commands(key, stream),
+        ValueRef::Sketch(_) => {
+            let payload = engine::dump::payload(value, true).into();
+            vec![vec![b"RESTORE"[..].into(), key.into(), b"0"[..].into(), payload]]
+        }
     };
     if let Some(expiry) = expiry {
         commands.push(vec![b"PEXPIREAT"[..].into(), key.into(), expiry.to_string().into_bytes().into()]);

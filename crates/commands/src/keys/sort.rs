@@ -18,10 +18,11 @@ use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
     Acl, Arg, Begin, Change, Class, CommandError, CommandResult, Ctx, Entry, Find, Group, KeyFlag, KeySpec,
-    Mode, Pace, Route, Run, Shape, Store, block, integer, key, keyword_is, oneof, parse_i64, pattern, token,
+    Mode, Pace, Route, Run, Shape, Store, block, integer, key, keyword_is, oneof, parse_i64, pattern,
+    peek_shown, token,
 };
 use keyspace::List;
-use keyspace::{RecordRef, Str, Value, ValueRef};
+use keyspace::{Str, Value, ValueRef};
 
 use super::rebuild;
 
@@ -87,7 +88,13 @@ fn sort(ctx: &mut Ctx, may_store: bool) -> CommandResult {
             ctx.store.write_as::<ds::zset::ZSet>(key)?.expect("it was just read").make_large();
             false
         }
-        Some(ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Compressed(_) | ValueRef::Stream(_)) => {
+        Some(
+            ValueRef::Str(_)
+            | ValueRef::Hash(_)
+            | ValueRef::Compressed(_)
+            | ValueRef::Stream(_)
+            | ValueRef::Sketch(_),
+        ) => {
             return Err(CommandError::WRONG_TYPE);
         }
     };
@@ -110,7 +117,7 @@ fn sort(ctx: &mut Ctx, may_store: bool) -> CommandResult {
 
 /// All elements; in order if the type has one.
 fn elements(store: &Store, key: &[u8], reverse: bool, pace: &mut Pace<'_>) -> Vec<Vec<u8>> {
-    match store.peek(key).map(RecordRef::value) {
+    match peek_shown(store, key) {
         Some(ValueRef::List(list)) => {
             let from = if reverse { -1 } else { 0 };
             list.iter(from, reverse).inspect(|_| pace.step()).map(|element| element.to_vec()).collect()
@@ -123,9 +130,14 @@ fn elements(store: &Store, key: &[u8], reverse: bool, pace: &mut Pace<'_>) -> Ve
             let members = zset.iter_from_rank(from, reverse).inspect(|_| pace.step());
             members.map(|(member, _)| member.into_owned()).collect()
         }
-        Some(ValueRef::Str(_) | ValueRef::Hash(_) | ValueRef::Compressed(_) | ValueRef::Stream(_)) | None => {
-            Vec::new()
-        }
+        Some(
+            ValueRef::Str(_)
+            | ValueRef::Hash(_)
+            | ValueRef::Compressed(_)
+            | ValueRef::Stream(_)
+            | ValueRef::Sketch(_),
+        )
+        | None => Vec::new(),
     }
 }
 

@@ -16,19 +16,16 @@ use ds::list::End;
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
-    Acl, ArgSlices, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, Host, KeySpec, Pace,
-    Removed, Room, Run, Shape, Store, TakeOrWait, Taking, Took, When, block, double, integer, key,
-    keyword_is, note_deep_list, note_place, oneof, parse_count, parse_timeout_in_seconds, pop_command,
-    pop_event, push_command, push_event, room, take_from, token,
+    Acl, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, Host, KeySpec, Pace, Removed, Room,
+    Run, Shape, Store, TakeOrWait, Taking, Took, When, block, double, integer, key, keyword_is, note_place,
+    oneof, parse_count, parse_timeout_in_seconds, pop_command, pop_event, room, take_from, token,
 };
 use keyspace::queue::pop_several_with;
 use keyspace::{Kind, List};
 use smallvec::SmallVec;
 
 use super::parse_end;
-
-/// The most elements in one push that is recorded as an effect.
-const EFFECT_ELEMENTS_MAX: usize = 1024;
+use super::push::{push_moved, state_pushes};
 
 pub(super) const LMOVEM: Entry = Entry {
     name: "lmovem",
@@ -227,15 +224,6 @@ impl Moving<'_, '_> {
     fn pushed(&self) -> SmallVec<[&[u8]; 16]> {
         self.popped.in_order(self.request.keeps_pop_order() == (self.request.to == End::Tail))
     }
-
-    /// Records the pushes to one end of the destination.
-    fn state_pushes(&self, store: &mut Store, end: End, elements: &[&[u8]]) {
-        for some in elements.chunks(EFFECT_ELEMENTS_MAX) {
-            let mut effect: ArgSlices = [push_command(end), self.destination].into_iter().collect();
-            effect.extend_from_slice(some);
-            store.effect(&effect);
-        }
-    }
 }
 
 impl Taking for Moving<'_, '_> {
@@ -262,15 +250,7 @@ impl Taking for Moving<'_, '_> {
     }
 
     fn place(&mut self, store: &mut Store) -> Result<(), CommandError> {
-        let limits = store.config().list;
-        let list = store.upsert::<List>(self.destination)?;
-        list.push_all(self.request.to, &self.pushed());
-        if list.compress_inner(&limits) {
-            note_deep_list(store, self.destination);
-        }
-        let change = Change::new(Class::List, push_event(self.request.to));
-        store.also_changed(self.destination, change.times(self.popped.ends.len()));
-        Ok(())
+        push_moved(store, self.destination, self.request.to, &self.pushed())
     }
 
     /// The pushes count as the change.
@@ -286,10 +266,11 @@ impl Taking for Moving<'_, '_> {
         let MoveRequest { from, to, .. } = self.request;
         if self.source == self.destination && self.was_all {
             // A pop would delete the list, and with it its expiry: the elements in their new order come first.
-            self.state_pushes(store, End::Tail, &self.popped.in_order(self.request.keeps_pop_order()));
+            let in_order = self.popped.in_order(self.request.keeps_pop_order());
+            state_pushes(store, self.destination, End::Tail, &in_order);
             return pop(store, End::Head);
         }
         pop(store, from);
-        self.state_pushes(store, to, &self.pushed());
+        state_pushes(store, self.destination, to, &self.pushed());
     }
 }

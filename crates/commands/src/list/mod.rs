@@ -20,7 +20,7 @@ mod edit;
 mod lmove;
 mod lmovem;
 pub(crate) mod pop;
-mod push;
+pub(crate) mod push;
 mod read;
 
 use ds::list::End;

@@ -5,8 +5,8 @@ use ds::list::{End, ListLimits};
 use engine::Flag::*;
 use engine::KeyFlag::*;
 use engine::{
-    Acl, Change, Class, CommandResult, Ctx, Entry, Group, Host, KeySpec, Run, Shape, key, note_deep_list,
-    note_pushed, push_event, string,
+    Acl, ArgSlices, Change, Class, CommandError, CommandResult, Ctx, Entry, Group, Host, KeySpec, Run, Shape,
+    Store, key, note_deep_list, note_pushed, push_command, push_event, string,
 };
 use keyspace::List;
 
@@ -127,4 +127,33 @@ fn pushed(ctx: &mut Ctx, end: End, (len, is_left): Grown) {
     note_pushed(&mut ctx.store, key, end, &ctx.args[2..]);
     ctx.changed(key, Change::new(Class::List, push_event(end)).times(ctx.args.len() - 2));
     ctx.reply.int(len as i64);
+}
+
+/// The most elements in one push that is recorded as an effect.
+const EFFECT_ELEMENTS_MAX: usize = 1024;
+
+/// Pushes elements that came from another key, and announces that; the effect is that of the removal there.
+pub(crate) fn push_moved(
+    store: &mut Store,
+    key: &[u8],
+    end: End,
+    elements: &[&[u8]],
+) -> Result<(), CommandError> {
+    let limits = store.config().list;
+    let list = store.upsert::<List>(key)?;
+    list.push_all(end, elements);
+    if list.compress_inner(&limits) {
+        note_deep_list(store, key);
+    }
+    store.also_changed(key, Change::new(Class::List, push_event(end)).times(elements.len()));
+    Ok(())
+}
+
+/// Records pushes to one end of a list.
+pub(crate) fn state_pushes(store: &mut Store, key: &[u8], end: End, elements: &[&[u8]]) {
+    for some in elements.chunks(EFFECT_ELEMENTS_MAX) {
+        let mut effect: ArgSlices = [push_command(end), key].into_iter().collect();
+        effect.extend_from_slice(some);
+        store.effect(&effect);
+    }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `members` | SADD SREM SMOVE SCARD SISMEMBER SMISMEMBER SMEMBERS SSCAN |
 //! | `random` | SPOP SRANDMEMBER |
+//! | `expiry` | SEXPIRE SPEXPIRE SEXPIREAT SPEXPIREAT STTL SPTTL SEXPIRETIME SPEXPIRETIME SPERSIST SADDEX |
 //! | `combine` | SINTER SUNION SDIFF |
 //! | `cardinality` | SINTERCARD SUNIONCARD SDIFFCARD |
 //! | `store` | SINTERSTORE SUNIONSTORE SDIFFSTORE |
@@ -12,6 +13,9 @@
 
 mod cardinality;
 mod combine;
+mod expiry;
+#[cfg(test)]
+mod expiry_tests;
 mod members;
 mod random;
 mod store;
@@ -21,10 +25,14 @@ use engine::Entry;
 /// The set commands.
 pub const ENTRIES: &[Entry] = &[
     members::SADD,
+    expiry::SADDEX,
     members::SCARD,
     combine::SDIFF,
     cardinality::SDIFFCARD,
     store::SDIFFSTORE,
+    expiry::SEXPIRE,
+    expiry::SEXPIREAT,
+    expiry::SEXPIRETIME,
     combine::SINTER,
     cardinality::SINTERCARD,
     store::SINTERSTORE,
@@ -32,10 +40,16 @@ pub const ENTRIES: &[Entry] = &[
     members::SMEMBERS,
     members::SMISMEMBER,
     members::SMOVE,
+    expiry::SPERSIST,
+    expiry::SPEXPIRE,
+    expiry::SPEXPIREAT,
+    expiry::SPEXPIRETIME,
     random::SPOP,
+    expiry::SPTTL,
     random::SRANDMEMBER,
     members::SREM,
     members::SSCAN,
+    expiry::STTL,
     combine::SUNION,
     cardinality::SUNIONCARD,
     store::SUNIONSTORE,

@@ -206,6 +206,9 @@ pub(crate) fn add(ctx: &mut Ctx, options: AddOptions, pairs: &[&[u8]]) -> Comman
     }
     drop(zset);
     if added + updated > 0 {
+        if options.existing_only {
+            ctx.note_grown(key);
+        }
         match last {
             Some(sum) if options.increment => {
                 ctx.store.changed_with(key, Change::new(Class::ZSet, "zincr"), |store| {

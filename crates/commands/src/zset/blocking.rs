@@ -14,7 +14,7 @@ use engine::{
 use super::pop::{Answer, End, KEY_AND_PAIRS, ZSetPop};
 use crate::list::pop::{Pop, parse_several, pop_or_block};
 
-const POP_MIN: ZSetPop = ZSetPop { end: End::Min, count: 1, answer: Answer::KeyAndMember };
+const POP_MIN: ZSetPop = ZSetPop { end: End::Min, count: 1, due_by: None, answer: Answer::KeyAndMember };
 const POP_MAX: ZSetPop = ZSetPop { end: End::Max, ..POP_MIN };
 
 /// The reply of `BZPOPMIN` and `BZPOPMAX`.

@@ -11,6 +11,9 @@
 pub(crate) mod add;
 mod blocking;
 mod combine;
+mod due;
+#[cfg(test)]
+mod due_tests;
 mod pop;
 mod range;
 mod read;
@@ -38,6 +41,8 @@ pub const ENTRIES: &[Entry] = &[
     blocking::BZMPOP,
     blocking::BZPOPMAX,
     blocking::BZPOPMIN,
+    due::BZTSMOVE,
+    due::BZTSPOP,
     combine::ZDIFF,
     combine::ZDIFFSTORE,
     combine::ZINTER,

@@ -13,10 +13,11 @@ use engine::{
     Removed, Room, Route, Run, Shape, Store, Taking, integer, key, keyword_is, oneof, parse_count, take_from,
     token,
 };
-use keyspace::{Kind, Type};
+use keyspace::{Kind, Type, UnixMs};
 use resp::{Proto, Reply};
 use smallvec::SmallVec;
 
+use super::due::{due_count, is_any_due};
 use super::remove::state_removed;
 use super::{Layout, MEMBERS, PAIR, reply_member, reply_members, with_zadd};
 use crate::list::pop::{Pop, parse_several, pop_or_null};
@@ -56,6 +57,8 @@ pub(super) struct ZSetPop {
     pub(super) end: End,
     /// The most members to take; not 0.
     pub(super) count: usize,
+    /// Only members that are due at this time are taken ([`super::due`]).
+    pub(super) due_by: Option<UnixMs>,
     pub(super) answer: Answer,
 }
 
@@ -66,7 +69,11 @@ impl ZSetPop {
             End::Min => zset.iter(),
             End::Max => zset.iter_from_rank(zset.len().saturating_sub(1), true),
         };
-        members.take(self.count)
+        let count = match self.due_by {
+            Some(now) => due_count(zset, self.count, now),
+            None => self.count,
+        };
+        members.take(count)
     }
 }
 
@@ -79,7 +86,7 @@ impl Pop for ZSetPop {
             word if keyword_is(word, "max") => End::Max,
             _ => return Err(CommandError::SYNTAX),
         };
-        Ok(ZSetPop { end, count: 1, answer: Answer::KeyAndPairs })
+        Ok(ZSetPop { end, count: 1, due_by: None, answer: Answer::KeyAndPairs })
     }
 
     fn up_to(self, count: usize) -> Self {
@@ -87,6 +94,11 @@ impl Pop for ZSetPop {
     }
 
     fn try_key(self, ctx: &mut Ctx, key: &[u8], owes: bool) -> Result<bool, CommandError> {
+        if let Some(now) = self.due_by
+            && !is_any_due(&ctx.store, key, now)?
+        {
+            return Ok(false);
+        }
         let mut restore = owes.then(|| ctx.spare_args());
         let records = ctx.store.records_effects();
         let (reply, host) = (&mut ctx.reply, &mut *ctx.host);
@@ -215,7 +227,7 @@ fn pop(ctx: &mut Ctx, end: End) -> CommandResult {
         ctx.store.write_as::<ZSet>(key)?;
         false
     } else {
-        ZSetPop { end, count, answer: Answer::Members(layout) }.try_key(ctx, key, false)?
+        ZSetPop { end, count, due_by: None, answer: Answer::Members(layout) }.try_key(ctx, key, false)?
     };
     if !popped {
         ctx.reply.array(0);

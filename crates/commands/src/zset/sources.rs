@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use ds::set::SetRef;
 use ds::zset::{ZSet, ZSetLimits, ZSetRef};
-use engine::{Pace, Store};
-use keyspace::{RecordRef, ValueRef};
+use engine::{Pace, Store, peek_shown};
+use keyspace::ValueRef;
 
 /// The function that combines the scores of a member in several inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +54,7 @@ enum Members<'a> {
 impl<'a> ZsetInput<'a> {
     /// The set at `key`, if the key exists; its type was checked before.
     pub(super) fn of(store: &'a Store, key: &[u8], weight: f64, aggregate: Aggregate) -> ZsetInput<'a> {
-        let members = match store.peek(key).map(RecordRef::value) {
+        let members = match peek_shown(store, key) {
             None => Members::None,
             Some(ValueRef::Set(set)) => Members::Set(set),
             Some(ValueRef::ZSet(zset)) => Members::ZSet(zset),
@@ -63,7 +63,8 @@ impl<'a> ZsetInput<'a> {
                 | ValueRef::List(_)
                 | ValueRef::Hash(_)
                 | ValueRef::Compressed(_)
-                | ValueRef::Stream(_),
+                | ValueRef::Stream(_)
+                | ValueRef::Sketch(_),
             ) => {
                 unreachable!("the types of the inputs were checked")
             }

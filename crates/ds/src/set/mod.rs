@@ -8,6 +8,10 @@
 //!
 //! A set of integers is an [`Intset`], a small set of strings a [`Listpack`], any other a [`BlobTable`] with one
 //! allocation per member. The form changes when a member is added, as in Redis 7.2, and never back.
+//!
+//! A set with members that expire is a set of one of these forms with their times ([`ElementExpiries`]), as long as there
+//! are any. So a set without them takes no byte more. The set reads no clock: callers remove due members before they
+//! read it.
 
 mod member;
 
@@ -15,6 +19,7 @@ pub use member::Member;
 
 use crate::blob::Blob;
 use crate::blob_table::{BlobTable, Keyed};
+use crate::element_expiry::{ElementExpiries, Hiding};
 use crate::intset::{Intset, IntsetRef, Width, parse_canonical};
 use crate::listpack::{Listpack, ListpackRef};
 use crate::mover::{Mover, WalkPosition};
@@ -52,6 +57,16 @@ enum Form {
     Integers(Intset),
     Small(Listpack),
     Big(Box<Big>),
+    Expiring(Box<Expiring>),
+}
+
+/// A set with members that expire.
+#[derive(Clone, Default)]
+struct Expiring {
+    /// All members, in one of the other forms.
+    members: Set,
+    /// The times of some of them.
+    expiries: ElementExpiries,
 }
 
 /// A borrowed set, wherever it is stored.
@@ -65,6 +80,7 @@ enum FormRef<'a> {
     Integers(IntsetRef<'a>),
     Small(ListpackRef<'a>),
     Big(&'a Big),
+    Expiring(&'a Set, Hiding<'a>),
 }
 
 /// The records of a large set: its members.
@@ -84,6 +100,8 @@ impl Big {
         self.put(member, member.len(), || Blob::new(member), |_| true)
     }
 }
+
+const ONE_LEVEL: &str = "the members of a set that expire are in a plain set";
 
 /// Width of integers by [`Packed`] form minus one; form 0 is a listpack.
 const INTEGERS: [Width; 3] = [Width::Two, Width::Four, Width::Eight];
@@ -109,16 +127,39 @@ impl<'a> SetRef<'a> {
                 Some(Packed { form, count: integers.len(), bytes: integers.bytes() })
             }
             FormRef::Small(pack) => Some(pack.packed()),
-            FormRef::Big(_) => None,
+            FormRef::Big(_) | FormRef::Expiring(..) => None,
         }
     }
 
-    /// Number of members.
+    /// Hides the members that expired before the time that `before_ms` returns, if it returns one: they are still there,
+    /// but readers do not see them. `before_ms` is only called if members of the set expire.
+    #[inline]
+    #[must_use]
+    pub fn hiding(self, before_ms: impl FnOnce() -> Option<i64>) -> Self {
+        if let FormRef::Expiring(members, hiding) = self.form
+            && let Some(before_ms) = before_ms()
+        {
+            return Self { form: FormRef::Expiring(members, hiding.before(before_ms)) };
+        }
+        self
+    }
+
+    /// The set without the times of its members, and what they hide.
+    #[inline]
+    fn parts(self) -> (SetRef<'a>, Option<Hiding<'a>>) {
+        match self.form {
+            FormRef::Expiring(members, hiding) => (members.lend(), Some(hiding)),
+            FormRef::Integers(_) | FormRef::Small(_) | FormRef::Big(_) => (self, None),
+        }
+    }
+
+    /// Number of members that are not hidden.
     pub fn len(self) -> usize {
         match self.form {
             FormRef::Integers(integers) => integers.len(),
             FormRef::Small(pack) => pack.len(),
             FormRef::Big(big) => big.len(),
+            FormRef::Expiring(members, hiding) => members.lend().len() - hiding.hidden_count(),
         }
     }
 
@@ -133,6 +174,10 @@ impl<'a> SetRef<'a> {
             FormRef::Integers(_) => "intset",
             FormRef::Small(_) => "listpack",
             FormRef::Big(_) => "hashtable",
+            FormRef::Expiring(members, _) => match members.form {
+                Form::Big(_) => "hashtable",
+                Form::Integers(_) | Form::Small(_) | Form::Expiring(_) => "listpackex",
+            },
         }
     }
 
@@ -144,18 +189,46 @@ impl<'a> SetRef<'a> {
             }
             FormRef::Small(pack) => pack.iter().any(|item| item == member),
             FormRef::Big(big) => big.find(member).is_some(),
+            FormRef::Expiring(members, hiding) => !hiding.hides(member) && members.lend().contains(member),
         }
+    }
+
+    /// When `member` expires, in ms; `None` if it does not.
+    pub fn expiry(self, member: &[u8]) -> Option<i64> {
+        let FormRef::Expiring(_, hiding) = self.form else { return None };
+        if hiding.hides(member) { None } else { hiding.all().of(member) }
+    }
+
+    /// When the first member expires, in ms; hidden members count.
+    #[inline]
+    pub fn first_expiry(self) -> Option<i64> {
+        if let FormRef::Expiring(_, hiding) = self.form { hiding.all().first_ms() } else { None }
+    }
+
+    /// Whether all members expired before `now_ms`.
+    #[inline]
+    pub fn is_due(self, now_ms: i64) -> bool {
+        let FormRef::Expiring(members, hiding) = self.form else { return false };
+        hiding.all().are_all_due(members.lend().len(), now_ms)
+    }
+
+    /// The members that expire, with the time in ms, earliest first.
+    pub fn expiries(self) -> impl Iterator<Item = (&'a [u8], i64)> {
+        self.parts().1.into_iter().flat_map(Hiding::shown)
     }
 
     /// All members: integers in ascending order, those of a listpack in the order in which they were added.
     pub fn iter(self) -> impl Iterator<Item = Member<'a>> {
-        let (integers, small, big) = match self.form {
+        let (plain, hiding) = self.parts();
+        let (integers, small, big) = match plain.form {
             FormRef::Integers(integers) => (Some(integers.iter().map(Member::integer)), None, None),
             FormRef::Small(pack) => (None, Some(pack.iter().map(Member::bytes)), None),
             FormRef::Big(big) => (None, None, Some(big.iter().map(Member::bytes))),
+            FormRef::Expiring(..) => unreachable!("{ONE_LEVEL}"),
         };
         let small_forms = integers.into_iter().flatten().chain(small.into_iter().flatten());
-        small_forms.chain(big.into_iter().flatten())
+        let all = small_forms.chain(big.into_iter().flatten());
+        all.filter(move |member| hiding.is_none_or(|hiding| !hiding.hides(member)))
     }
 
     /// Calls `visit` for all members in the order of [`iter`](Self::iter), with bytes that begin with the member, and its
@@ -170,6 +243,7 @@ impl<'a> SetRef<'a> {
             }),
             FormRef::Small(pack) => pack.visit_ahead(&mut visit),
             FormRef::Big(big) => big.for_each(|member| visit(member, member.len())),
+            FormRef::Expiring(..) => self.iter().for_each(|member| visit(&member, member.len())),
         }
     }
 
@@ -182,6 +256,11 @@ impl<'a> SetRef<'a> {
                 0
             }
             FormRef::Big(big) => big.scan(cursor, count, &mut |member| visit(member)),
+            FormRef::Expiring(members, hiding) => members.lend().scan(cursor, count, &mut |member| {
+                if !hiding.hides(member) {
+                    visit(member);
+                }
+            }),
         }
     }
 
@@ -194,6 +273,10 @@ impl<'a> SetRef<'a> {
             FormRef::Integers(integers) => integers.get(reduce(random, integers.len())).map(Member::integer),
             FormRef::Small(pack) => pack.iter().nth(reduce(random, pack.len())).map(Member::bytes),
             FormRef::Big(big) => big.random(random, random2).map(Member::bytes),
+            FormRef::Expiring(members, hiding) if hiding.hidden_count() == 0 => {
+                members.lend().random(random, random2)
+            }
+            FormRef::Expiring(..) => self.iter().nth(reduce(random, self.len())),
         }
     }
 
@@ -202,6 +285,10 @@ impl<'a> SetRef<'a> {
         match (self.form, self.packed()) {
             (FormRef::Big(big), _) => Set { form: Form::Big(Box::new(big.clone())) },
             (FormRef::Integers(_) | FormRef::Small(_), packed) => Set::unpacked(packed.expect("it is small")),
+            (FormRef::Expiring(members, hiding), _) => {
+                let expiring = Expiring { members: members.clone(), expiries: hiding.all().clone() };
+                Set { form: Form::Expiring(Box::new(expiring)) }
+            }
         }
     }
 }
@@ -234,6 +321,9 @@ impl Set {
             Form::Integers(integers) => FormRef::Integers(integers.lend()),
             Form::Small(pack) => FormRef::Small(pack.lend()),
             Form::Big(big) => FormRef::Big(big),
+            Form::Expiring(expiring) => {
+                FormRef::Expiring(&expiring.members, Hiding::none(&expiring.expiries))
+            }
         };
         SetRef { form }
     }
@@ -258,11 +348,53 @@ impl Set {
             Form::Small(_) if count > limits.listpack_entries_max => {
                 self.convert();
             }
-            Form::Integers(_) | Form::Small(_) | Form::Big(_) => {}
+            Form::Integers(_) | Form::Small(_) | Form::Big(_) | Form::Expiring(_) => {}
         }
     }
 
-    /// Adds a member. Returns true if it is new.
+    /// Sets when `member`, which must exist, expires.
+    pub fn set_expiry(&mut self, member: &[u8], at_ms: i64) {
+        debug_assert!(self.lend().contains(member));
+        if !matches!(self.form, Form::Expiring(_)) {
+            let expiring = Expiring { members: std::mem::take(self), ..Expiring::default() };
+            self.form = Form::Expiring(Box::new(expiring));
+        }
+        let Form::Expiring(expiring) = &mut self.form else { unreachable!("the lines above made it expire") };
+        expiring.expiries.set(member, at_ms);
+    }
+
+    /// Removes the expiry of `member`. Returns false if it had none.
+    pub fn persist(&mut self, member: &[u8]) -> bool {
+        let Form::Expiring(expiring) = &mut self.form else { return false };
+        let had = expiring.expiries.remove(member);
+        self.drop_times();
+        had
+    }
+
+    /// Removes up to `count_max` members that expired before `now_ms`, and returns them.
+    pub fn take_due(&mut self, now_ms: i64, count_max: usize) -> Vec<Box<[u8]>> {
+        let Form::Expiring(expiring) = &mut self.form else { return Vec::new() };
+        let mut taken = Vec::new();
+        while taken.len() < count_max
+            && let Some(member) = expiring.expiries.pop_due(now_ms)
+        {
+            expiring.members.remove(&member);
+            taken.push(member);
+        }
+        self.drop_times();
+        taken
+    }
+
+    /// Makes it a plain set if no member expires any more.
+    fn drop_times(&mut self) {
+        if let Form::Expiring(expiring) = &mut self.form
+            && expiring.expiries.is_empty()
+        {
+            *self = std::mem::take(&mut expiring.members);
+        }
+    }
+
+    /// Adds a member; if it is there already, its expiry stays. Returns true if it is new.
     pub fn insert(&mut self, member: &[u8], limits: &SetLimits) -> bool {
         if let Form::Big(big) = &mut self.form {
             return big.insert(member);
@@ -291,10 +423,13 @@ impl Set {
                 return true;
             }
         }
+        if let Form::Expiring(expiring) = &mut self.form {
+            return expiring.members.insert(member, limits);
+        }
         self.convert().insert(member)
     }
 
-    /// Converts the set to the big form, if it has another.
+    /// Converts the set to the big form, if it has another. No member may expire.
     fn convert(&mut self) -> &mut Big {
         if !matches!(self.form, Form::Big(_)) {
             let mut big = Big::new();
@@ -305,7 +440,9 @@ impl Set {
         }
         match &mut self.form {
             Form::Big(big) => big,
-            Form::Integers(_) | Form::Small(_) => unreachable!("the lines above made it big"),
+            Form::Integers(_) | Form::Small(_) | Form::Expiring(_) => {
+                unreachable!("the lines above made it big")
+            }
         }
     }
 
@@ -321,6 +458,12 @@ impl Set {
                 found.is_some()
             }
             Form::Big(big) => big.remove(member),
+            Form::Expiring(expiring) => {
+                expiring.expiries.remove(member);
+                let was_there = expiring.members.remove(member);
+                self.drop_times();
+                was_there
+            }
         }
     }
 
@@ -332,22 +475,27 @@ impl Set {
     }
 
     /// Moves its memory from `place` on as long as the mover has time. Returns true at the end, with `place` reset to
-    /// the beginning.
+    /// the beginning. The times of its members are not moved.
     pub fn defragment(&mut self, place: &mut WalkPosition, mover: &mut dyn Mover) -> bool {
         match &mut self.form {
             Form::Integers(integers) => integers.relocate(mover),
             Form::Small(pack) => pack.relocate(mover),
             Form::Big(big) => return big.defragment(place, mover),
+            Form::Expiring(expiring) => return expiring.members.defragment(place, mover),
         }
         true
     }
 
     /// Drops a bounded part of the contents. Returns false when nothing is left. Frees a big set in slices.
     pub fn free_slice(&mut self) -> bool {
+        if let Form::Expiring(expiring) = &mut self.form {
+            *self = std::mem::take(&mut expiring.members);
+        }
         match &mut self.form {
             Form::Integers(integers) => *integers = Intset::new(),
             Form::Small(pack) => *pack = Listpack::new(),
             Form::Big(big) => big.free_slice(),
+            Form::Expiring(_) => unreachable!("{ONE_LEVEL}"),
         }
         !self.lend().is_empty()
     }
@@ -358,6 +506,9 @@ impl Set {
             Form::Integers(integers) => integers.memory_bytes(),
             Form::Small(pack) => pack.memory_bytes(),
             Form::Big(big) => big.memory_bytes(),
+            Form::Expiring(expiring) => {
+                size_of::<Expiring>() + expiring.members.memory_bytes() + expiring.expiries.memory_bytes()
+            }
         }
     }
 
@@ -367,6 +518,13 @@ impl Set {
             Form::Integers(integers) => integers.debug_validate(),
             Form::Small(pack) => pack.debug_validate(),
             Form::Big(big) => big.debug_validate(),
+            Form::Expiring(expiring) => {
+                let Expiring { members, expiries } = &**expiring;
+                assert!(!expiries.is_empty() && !matches!(members.form, Form::Expiring(_)), "{ONE_LEVEL}");
+                assert!(expiries.iter().all(|(member, _)| members.lend().contains(member)));
+                expiries.debug_validate();
+                members.debug_validate();
+            }
         }
     }
 }

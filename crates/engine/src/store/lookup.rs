@@ -3,7 +3,7 @@
 
 use ds::random::Random;
 use keyspace::access;
-use keyspace::{Config, InPlace, Packable, Record, RecordMut, RecordRef, Type, UnixMs, ValueRef};
+use keyspace::{Config, Creatable, InPlace, Packable, Record, RecordMut, RecordRef, Type, UnixMs, ValueRef};
 use shard::{Ready, ShardId};
 use smallvec::SmallVec;
 
@@ -113,7 +113,7 @@ impl Store<'_, '_> {
     /// The value of `key` as a `T` to be changed. It is created empty if it does not exist; the caller must then add
     /// something.
     #[inline]
-    pub fn upsert<T: Type>(&mut self, key: &[u8]) -> Result<T::Mut<'_>, CommandError> {
+    pub fn upsert<T: Creatable>(&mut self, key: &[u8]) -> Result<T::Mut<'_>, CommandError> {
         upsert_or::<T>(self, key, T::create)
     }
 }
@@ -204,6 +204,12 @@ pub fn peek_into<'s, T: Type>(
     store.peek(key).map(|record| shown::<T>(store, T::expanded(record.value(), buffer))).transpose()
 }
 
+/// The live value of `key`, without counting or updating the clock, and without elements that have expired.
+pub fn peek_shown<'s>(store: &'s Store, key: &[u8]) -> Option<ValueRef<'s>> {
+    let hidden_before = || (store.tx.due() == Due::Hide).then_some(store.tx.now);
+    store.peek(key).map(|record| record.value().hiding(hidden_before))
+}
+
 fn shown<'s, T: Type>(store: &Store, value: ValueRef<'s>) -> Result<T::Ref<'s>, CommandError> {
     let hidden_before = || (store.tx.due() == Due::Hide).then_some(store.tx.now);
     T::shown(value, hidden_before).ok_or(CommandError::WRONG_TYPE)
@@ -260,14 +266,14 @@ pub(super) fn expire_to_write(store: &mut Store<'_, '_>, id: ShardId, hash: u64,
 #[inline(always)]
 fn has_volatile(store: &Store<'_, '_>, id: ShardId) -> bool {
     let data = store.tx.hold.shard(id).dbs.used(store.client.db as usize);
-    data.is_some_and(|data| data.volatile_len() > 0 || data.has_volatile_fields())
+    data.is_some_and(|data| data.volatile_len() > 0 || data.has_volatile_elements())
 }
 
 fn meet(store: &mut Store<'_, '_>, id: ShardId, hash: u64, key: &[u8], writes: bool) -> bool {
     let (db, now) = (store.client.db as usize, store.tx.now);
     let Some(record) = store.tx.hold.shard(id).dbs[db].find(hash, key) else { return false };
     let is_over = record.expiry().is_some_and(|expiry| expiry < now);
-    let has_due = record.value().first_field_expiry().is_some_and(|first| first < now);
+    let has_due = record.value().first_element_expiry().is_some_and(|first| first < now);
     if !is_over && !has_due {
         return false;
     }
@@ -286,7 +292,7 @@ fn meet_due(store: &mut Store<'_, '_>, key: &[u8], is_over: bool, writes: bool) 
         Due::Hide if !writes => return find(store) == Some(true),
         Due::Hide | Due::Delete => {}
     }
-    store.expire_fields(key, usize::MAX);
+    store.expire_elements(key, usize::MAX);
     if is_over && find(store).is_some() {
         store.delete_expired(key);
     }

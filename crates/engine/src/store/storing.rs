@@ -17,8 +17,8 @@ use crate::garbage::Garbage;
 use crate::task::TxMessage;
 use keyspace::Class;
 
-/// The most fields in one `HDEL` that is recorded as an effect.
-const EFFECT_FIELDS_MAX: usize = 1024;
+/// The most elements in one `HDEL` or `SREM` that is recorded as an effect.
+const EFFECT_ELEMENTS_MAX: usize = 1024;
 /// Values with more elements than this are freed outside the shards.
 const FREED_IN_PLACE_MAX: usize = 64;
 /// Larger lists and strings are freed outside the shards, too: returning more memory to the system takes
@@ -39,12 +39,12 @@ impl Store<'_, '_> {
         let shard = self.tx.hold.shard_mut(id);
         match shard.dbs[db].find_mut(hash, key) {
             Some(mut record) => {
-                let has_volatile_fields = value.lend().first_field_expiry().is_some();
+                let has_volatile_elements = value.lend().first_element_expiry().is_some();
                 let mut old = record.replace_value(value);
                 note_overwriting(&mut record, &self.tx.config, now, touch, &mut shard.random);
                 shard.dbs[db].note_replaced(hash, key, &mut old);
-                if has_volatile_fields {
-                    self.note_volatile_fields(key);
+                if has_volatile_elements {
+                    self.note_volatile_elements(key);
                 }
                 self.mark_ready(id, key);
                 self.mark_lost(id, key, old.lend());
@@ -163,6 +163,7 @@ impl Store<'_, '_> {
             Value::List(list) => {
                 list.len() > FREED_IN_PLACE_MAX || list.memory_bytes() > FREED_IN_PLACE_BYTES_MAX
             }
+            Value::Sketch(sketch) => sketch.memory_bytes() > FREED_IN_PLACE_BYTES_MAX,
             Value::Set(_) | Value::ZSet(_) | Value::Hash(_) | Value::Stream(_) => {
                 value.len() > FREED_IN_PLACE_MAX
             }
@@ -217,21 +218,29 @@ impl Store<'_, '_> {
         had
     }
 
-    /// Removes up to `count_max` expired fields of the hash at `key`, as an effect of its own. Returns how many.
-    pub fn expire_fields(&mut self, key: &[u8], count_max: usize) -> usize {
+    /// Removes up to `count_max` expired fields of the hash, or members of the set, at `key`, as an effect of its own.
+    /// Returns how many.
+    pub fn expire_elements(&mut self, key: &[u8], count_max: usize) -> usize {
         let (id, hash) = self.locate(key);
         let now = self.tx.now;
         let record = self.db_mut(id).find_mut(hash, key);
         let due = record
-            .filter(|record| record.lend().value().first_field_expiry().is_some_and(|first| first < now));
-        let Some(Value::Hash(fields)) = due.map(RecordMut::into_value) else { return 0 };
-        let taken = fields.take_due(now, count_max);
-        self.tx.hold.shard_mut(id).stats.expired_fields.add(taken.len() as u64);
-        tell(self, key, Change::new(Class::Hash, "hexpired").times(0));
+            .filter(|record| record.lend().value().first_element_expiry().is_some_and(|first| first < now));
+        let (taken, change, command) = match due.map(RecordMut::into_value) {
+            Some(Value::Hash(hash)) => {
+                (hash.take_due(now, count_max), Change::new(Class::Hash, "hexpired"), &b"HDEL"[..])
+            }
+            Some(Value::Set(set)) => {
+                (set.take_due(now, count_max), Change::new(Class::Set, "sexpired"), &b"SREM"[..])
+            }
+            Some(Value::Str(_) | Value::List(_) | Value::ZSet(_) | Value::Stream(_)) | None => return 0,
+        };
+        self.tx.hold.shard_mut(id).stats.expired_elements.add(taken.len() as u64);
+        tell(self, key, change.times(0));
         self.effect_with(|store| {
-            for some in taken.chunks(EFFECT_FIELDS_MAX) {
-                let fields = some.iter().map(|field| &**field);
-                let effect: Vec<&[u8]> = [&b"HDEL"[..], key].into_iter().chain(fields).collect();
+            for some in taken.chunks(EFFECT_ELEMENTS_MAX) {
+                let elements = some.iter().map(|element| &**element);
+                let effect: Vec<&[u8]> = [command, key].into_iter().chain(elements).collect();
                 effect_of_time(store, &effect);
             }
         });
@@ -245,12 +254,12 @@ impl Store<'_, '_> {
         self.db_mut(id).holds_back(hash, key)
     }
 
-    /// Notes that the hash at `key` has fields that expire.
-    pub fn note_volatile_fields(&mut self, key: &[u8]) {
+    /// Notes that the hash or set at `key` has elements that expire.
+    pub fn note_volatile_elements(&mut self, key: &[u8]) {
         let (id, hash) = self.locate(key);
         let db = self.client.db as usize;
         let shard = self.tx.hold.shard_mut(id);
-        shard.dbs[db].note_volatile_fields_of(hash, key);
+        shard.dbs[db].note_volatile_elements_of(hash, key);
     }
 
     /// Deletes `key` because it has expired, as an effect of its own.

@@ -717,7 +717,8 @@ fn refresh_other(figures: &Figures, value: ValueRef<'_>, memory_bytes: usize, no
         | ValueRef::List(_)
         | ValueRef::Set(_)
         | ValueRef::Hash(_)
-        | ValueRef::Compressed(_) => 0,
+        | ValueRef::Compressed(_)
+        | ValueRef::Sketch(_) => 0,
     };
     // Estimates what came and went since the last update from the change of the depth.
     let before = figures.depth.get();

@@ -559,6 +559,7 @@ pub(super) fn queue_with_jobs(key: &[u8], kind: Kind) -> Option<&[u8]> {
         Kind::ZSet => &[ACTIVE, DELAYED, DEAD, CRON],
         Kind::Hash => &[JOBS, TURN],
         Kind::Str | Kind::List | Kind::Set | Kind::Stream => return None,
+        Kind::Bloom | Kind::Cuckoo | Kind::CountMin | Kind::TopK | Kind::TDigest => return None,
     };
     ends.iter().find_map(|end| queue_beside(key, end)).filter(|queue| !queue.is_empty())
 }

@@ -73,7 +73,8 @@ impl<'a> RecordMut<'a> {
         match self.again().wide_value() {
             Some(Value::Hash(hash)) => hash.stop_learning(),
             Some(Value::ZSet(set)) => set.stop_learning(),
-            Some(Value::Str(_) | Value::List(_) | Value::Set(_) | Value::Stream(_)) | None => {}
+            Some(Value::Str(_) | Value::List(_) | Value::Set(_) | Value::Stream(_) | Value::Sketch(_))
+            | None => {}
         }
     }
 

@@ -18,11 +18,16 @@ const REPEATED_LEN_MAX: usize = 30;
 fn family(group: Group) -> (&'static str, &'static str) {
     match group {
         Group::Bitmap => ("Bitmaps", "strings as arrays of bits"),
+        Group::Bloom => ("Bloom filters", "was this item added? Versions are those of RedisBloom"),
         Group::Cluster => {
             ("Cluster", "what a client of a cluster asks; Darter emulates a cluster of one node")
         }
         Group::Connection => {
             ("Connections", "authentication, the protocol's version, the clients of the server")
+        }
+        Group::CountMin => ("Count-min sketches", "how often was it added? Versions are those of RedisBloom"),
+        Group::Cuckoo => {
+            ("Cuckoo filters", "the same, and items can be deleted. Versions are those of RedisBloom")
         }
         Group::Generic => ("Keys", "any key, whatever its type: expiry, names, copies, scans"),
         Group::Geo => ("Geospatial indexes", "sorted sets of places"),
@@ -37,6 +42,8 @@ fn family(group: Group) -> (&'static str, &'static str) {
         Group::SortedSet => ("Sorted sets", "distinct members ordered by a score"),
         Group::Stream => ("Streams", "logs of entries with consumer groups"),
         Group::String => ("Strings", "values, counters and parts of them"),
+        Group::TDigest => ("t-digests", "quantiles and ranks of numbers. Versions are those of RedisBloom"),
+        Group::TopK => ("Top-k sketches", "the most frequent items. Versions are those of RedisBloom"),
         Group::Transactions => ("Transactions", "several commands as one"),
     }
 }

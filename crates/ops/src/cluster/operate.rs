@@ -3,7 +3,8 @@
 
 use engine::Flag::*;
 use engine::{
-    CommandError, CommandResult, Group, Route, Shape, block, integer, keyword_is, oneof, parse_i64, string, token,
+    CommandError, CommandResult, Group, Route, Shape, block, integer, keyword_is, oneof, parse_i64, string,
+    token,
 };
 
 use crate::cluster::node::node;

@@ -208,11 +208,15 @@ impl<'a> Target<'a> {
         item: KeyItem,
         file: &mut FileReader<R>,
     ) -> Result<Option<Entry>, rdb::Error> {
-        let mut builder = Builder::new(item.value_type.kind(), self.load.config);
+        let mut builder = Builder::new(item.value_type, self.load.config);
         let read = file.value(item.value_type, &mut |part| builder.add(part));
         read.map_err(|error| error.in_value_of(&item.key))?;
         // Redis could once write collections without elements, and leaves them out when it loads, too.
-        let Some(value) = builder.finish() else { return Ok(None) };
+        let Some(mut value) = builder.finish() else { return Ok(None) };
+        if let Some(bytes) = &item.expiries {
+            let why = Why::Corrupt("the expiries of a set's members are damaged");
+            engine::dump::set_expiries(&mut value, bytes).ok_or(rdb::Error { offset: item.offset, why })?;
+        }
         let is_due =
             || item.expiry_ms.is_some_and(|expiry| expiry < self.now) || value.lend().is_due(self.now);
         if !self.keeps_due && is_due() {
@@ -236,7 +240,7 @@ impl<'a> Target<'a> {
         }
         let mut dbs = self.dbs[shard.index()].lock().expect("nobody panicked");
         let db = &mut dbs[db];
-        db.note_volatile_fields(&value);
+        db.note_volatile_elements(&value);
         let (mut record, is_new) = db.find_or_insert(hash, &item.key, |key, _| Record::new(key, value));
         if !is_new {
             return Err(rdb::Error { offset: item.offset, why: Why::Corrupt("a key occurs twice") });

@@ -8,6 +8,7 @@ use rdb::{
     Checksum, Encoder, Error, Family, FileReader, FrameReader, Item, Libraries, Manifest, NoLibrary, Part,
     Reader, ValueType, Why, part_head, read_value, write_frames,
 };
+use sketches::Sketch;
 
 /// The most bytes that one byte of input can become: LZF makes 264 of 3, and elements have a length of their
 /// own.
@@ -22,6 +23,19 @@ pub(crate) enum Model {
     ZSet(Vec<(Vec<u8>, f64)>),
     Hash(Vec<(Vec<u8>, Vec<u8>, Option<i64>)>),
     Stream(StreamModel),
+    /// A sketch, once it was read.
+    Sketch(Option<SketchModel>),
+}
+
+/// A sketch, which equals another one if both are written the same.
+#[derive(Clone, Debug)]
+pub(crate) struct SketchModel(pub(crate) Box<Sketch>);
+
+impl PartialEq for SketchModel {
+    fn eq(&self, other: &Self) -> bool {
+        let encoded = |sketch: &SketchModel| Model::Sketch(Some(sketch.clone())).encode(false, false).1;
+        encoded(self) == encoded(other)
+    }
 }
 
 /// A stream, which equals another one if both are written the same.
@@ -36,7 +50,8 @@ impl PartialEq for StreamModel {
 }
 
 impl Model {
-    fn new(kind: Kind) -> Model {
+    fn new(value_type: ValueType) -> Model {
+        let Some(kind) = value_type.kind() else { return Model::Sketch(None) };
         match kind {
             Kind::Str => Model::Str(Vec::new()),
             Kind::List => Model::List(Vec::new()),
@@ -44,6 +59,9 @@ impl Model {
             Kind::ZSet => Model::ZSet(Vec::new()),
             Kind::Hash => Model::Hash(Vec::new()),
             Kind::Stream => Model::Stream(StreamModel(Stream::new())),
+            Kind::Bloom | Kind::Cuckoo | Kind::CountMin | Kind::TopK | Kind::TDigest => {
+                unreachable!("a sketch says itself which it is")
+            }
         }
     }
 
@@ -81,6 +99,7 @@ impl Model {
                 let _ = part.add_to(&mut stream.producers);
                 stream.producers.iter().for_each(|producers| producers.debug_validate());
             }
+            (Model::Sketch(place @ None), Part::Sketch(sketch)) => *place = Some(SketchModel(sketch)),
             (model, part) => panic!("{part:?} is no part of {model:?}"),
         }
     }
@@ -92,6 +111,7 @@ impl Model {
             Model::ZSet(members) => members.iter().map(|(member, _)| member.len()).sum(),
             Model::Hash(fields) => fields.iter().map(|(field, value, _)| field.len() + value.len()).sum(),
             Model::Stream(StreamModel(stream)) => stream.memory_bytes(),
+            Model::Sketch(sketch) => sketch.iter().map(|sketch| sketch.0.memory_bytes()).sum(),
         }
     }
 
@@ -147,6 +167,10 @@ impl Model {
                 encoder.stream(stream)?;
                 encoder.style().stream_type_of(stream)
             }
+            Model::Sketch(sketch) => {
+                encoder.sketch(&sketch.as_ref().expect("it was read").0)?;
+                ValueType::Module
+            }
         };
         Ok((value_type, encoder.finish()?))
     }
@@ -164,7 +188,7 @@ impl Read for Dribble<'_> {
 
 /// Reads a value of this type; the error as a text.
 pub(crate) fn read(source: impl Read, value_type: ValueType) -> Result<Model, String> {
-    let mut model = Model::new(value_type.kind());
+    let mut model = Model::new(value_type);
     read_value(&mut Reader::new(source), value_type, &mut |part| {
         model.add(part);
         true
@@ -251,7 +275,7 @@ fn items_of<R: Read>(mut file: FileReader<R>) -> Vec<String> {
         match item {
             Err(_) | Ok(Item::End) => return found,
             Ok(Item::Key(key)) => {
-                let mut model = Model::new(key.value_type.kind());
+                let mut model = Model::new(key.value_type);
                 let read = file.value(key.value_type, &mut |part| {
                     model.add(part);
                     true

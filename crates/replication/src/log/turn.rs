@@ -22,8 +22,7 @@ impl ServerLog {
     pub fn hold(&self, tx: &mut Tx, mark: Mark, out: &mut Output) {
         if tx.seen != Lsn::NONE {
             let slice = std::mem::take(&mut tx.seen);
-            let is_released =
-                slice <= self.released(self.synced.wanted()) && !self.synced.group.is_leading();
+            let is_released = slice <= self.released(self.synced.wanted()) && !self.synced.group.is_on();
             if !is_released && !mutant::is_on(Mutant::ReplyAtOnce) {
                 out.hold_from(mark, slice.get());
             }
@@ -41,15 +40,16 @@ impl ServerLog {
 
     #[inline(never)]
     fn release_durable(&self, thread: u16, driver: &mut Driver, awaited: Option<Lsn>) -> bool {
-        let group = &self.synced.group;
-        if group.is_leading() && driver.is_holding() && group.is_alone() {
+        let (group, wanted) = (&self.synced.group, self.synced.wanted_by(usize::from(thread)));
+        if driver.is_holding() && group.is_alone() {
             self.synced.cover_alone(|| self.log.slice());
         }
-        if group.is_leading() && !group.is_open(driver.clock().boot_ms()) {
-            // Group rule 3: nothing leaves without the grants of all members after it was read.
+        if group.is_on() && wanted > 0 && !group.is_open(driver.clock().boot_ms()) {
+            // Group rule 3: without the grants of all members nothing leaves that was read before. Whether this server still
+            // leads does not matter: the thread has not heard yet that it does not.
             driver.release(Lsn::NONE.get());
         } else if driver.is_holding() || group.is_on() {
-            driver.release(self.released(self.synced.wanted_by(usize::from(thread))).get());
+            driver.release(self.released(wanted).get());
         }
         // All threads are told anyway when a journal gets its first base.
         let awaited = awaited.filter(|_| !self.awaits_first_base());

@@ -38,7 +38,7 @@ const OWN_FAMILIES: &[Family] = &[
 
 /// The families of commands that need nothing from their thread.
 fn families_of_store() -> impl Iterator<Item = &'static [engine::Entry]> {
-    commands::FAMILIES.iter().copied().chain([jobs::ENTRIES, ops::catalog::ENTRIES])
+    [commands::FAMILIES, sketching::FAMILIES, &[jobs::ENTRIES, ops::catalog::ENTRIES]].concat().into_iter()
 }
 
 /// The entries of all families for the table of commands, the data commands first.
@@ -61,7 +61,8 @@ pub(crate) fn table() -> Table {
 
 /// The role of each command of `table` when a stream of commands is loaded, by number.
 pub(crate) fn roles(table: &Table) -> Vec<Role> {
-    persistence::roles(table, commands::FAMILIES, |name| scripting::change_of(name).is_some())
+    let of_data = [commands::FAMILIES, sketching::FAMILIES].concat();
+    persistence::roles(table, &of_data, |name| scripting::change_of(name).is_some())
 }
 
 #[cfg(test)]

@@ -72,7 +72,10 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
             let (following, client) = (&thread.host.shared.following, Some(help.client()));
             help.run(following, &mut Host { thread, out: None, replies: Output::new(), client });
         }
-        LinkNews::Ordered => obey_orders(thread),
+        LinkNews::Ordered => on_link(thread, None, |follower, host| {
+            host.obey_orders();
+            follower.tick(host);
+        }),
         LinkNews::HoldWrites(holds) => {
             thread.host.waits.pausing.hand_over(holds);
             thread.run_all_postponed();
@@ -102,9 +105,7 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
             }
         }
         LinkNews::Role(change, role) => {
-            if change == RoleChange::Demoted && thread.host.shared.journal.synced.group.is_on() {
-                close_clients(thread);
-            } else if change == RoleChange::Demoted {
+            if change == RoleChange::Demoted {
                 unblock_all(thread);
             }
             // Output that the thread holds from now on does not wait for replicas while it has this role.
@@ -114,49 +115,17 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
     }
 }
 
-/// Takes the role that the agent of this node's group has ordered. If other threads keep shards, it tries again in the next
-/// turn.
-fn obey_orders(thread: &mut Thread) {
-    let shared = thread.host.shared;
-    let group = &shared.journal.synced.group;
-    if group.pending_order().is_some() {
-        if thread.enters_all()
-            && let Some(order) = group.pending_order()
-        {
-            let (driver, now_ms) = (&mut thread.host.net.driver, thread.host.net.now_ms);
-            let mut entropy = driver.entropy().expect("the system has randomness");
-            group.obey(&shared.role_parts(), order, || random_id(|| entropy.next_u64()), now_ms);
-            thread.tx.finish(&mut thread.host);
-        } else {
-            thread.host.net.messages.send(thread.host.net.id, Message::Link(Box::new(LinkNews::Ordered)));
-        }
-        thread.leave_all();
-    }
-    if group.has_ended_handover() {
-        if thread.enters_all() {
-            group.end_handover(&shared.role_parts());
-        } else {
-            thread.host.net.messages.send(thread.host.net.id, Message::Link(Box::new(LinkNews::Ordered)));
-        }
-        thread.leave_all();
-    }
-    on_link(thread, None, |follower, host| follower.tick(host));
-}
-
-/// Disconnects the clients of a primary that was replaced, so that they look for the new one.
-fn close_clients(thread: &mut Thread) {
-    let clients = thread.host.net.connections.iter_mut().filter(|(_, session)| !session.follows());
-    let clients: Vec<ConnId> = clients.map(|(conn, _)| conn).collect();
-    for conn in clients {
-        if thread.host.roles.follower.conn() != Some(conn) {
-            thread.close(conn, CloseMode::AfterFlush);
-        }
-    }
-}
-
 /// Ends the waits of all clients, and their connections. Clients that asked for notices get the reply of a timeout, and
 /// go elsewhere by themselves.
+///
+/// In a group all clients are disconnected, so that they look for the new primary.
 fn unblock_all(thread: &mut Thread) {
+    if thread.host.shared.journal.synced.group.is_on() {
+        let link = thread.host.roles.follower.conn();
+        let clients = thread.host.net.connections.iter_mut().filter(|(_, session)| !session.follows());
+        let clients: Vec<ConnId> = clients.map(|(conn, _)| conn).filter(|conn| Some(*conn) != link).collect();
+        return clients.into_iter().for_each(|conn| thread.close(conn, CloseMode::AfterFlush));
+    }
     let waiting = thread
         .host
         .net
@@ -176,6 +145,34 @@ fn unblock_all(thread: &mut Thread) {
             // The connection is being served at this moment.
             session.close_after_reply = false;
         }
+    }
+}
+
+impl Host<'_> {
+    /// Takes the role that the agent of this node's group has ordered, and ends a handover that came to nothing. If other
+    /// threads keep shards, it tries again in the next turn.
+    fn obey_orders(&mut self) {
+        let thread = &mut *self.thread;
+        let shared = thread.host.shared;
+        let group = &shared.journal.synced.group;
+        let is_due = || group.pending_order().is_some() || group.has_ended_handover();
+        if !is_due() {
+            return;
+        }
+        if thread.enters_all() {
+            if let Some(order) = group.pending_order() {
+                let (driver, now_ms) = (&mut thread.host.net.driver, thread.host.net.now_ms);
+                let mut entropy = driver.entropy().expect("the system has randomness");
+                group.obey(&shared.role_parts(), order, || random_id(|| entropy.next_u64()), now_ms);
+            }
+            if group.has_ended_handover() {
+                group.end_handover(&shared.role_parts());
+            }
+            thread.tx.finish(&mut thread.host);
+        } else {
+            thread.host.net.messages.send(thread.host.net.id, Message::Link(Box::new(LinkNews::Ordered)));
+        }
+        thread.leave_all();
     }
 }
 

@@ -103,7 +103,7 @@ mod tests {
             also: None,
             serve: |_, _| Ok(true),
         };
-        let waiter = Arc::new(Waiter { claim: Claim::default(), wait, heeds_loss: false });
+        let waiter = Arc::new(Waiter { claim: Claim::default(), wait, heeds_loss: false, awaits_due: false });
         let (tickets, said) = Default::default();
         let blocked = Blocked { waiter, tickets, timeout_ms: 0, null_array: false, said, ran_ns: 0 };
         Wait { blocked: Box::new(blocked), deadline_ms: None }

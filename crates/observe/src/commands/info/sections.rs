@@ -197,7 +197,7 @@ pub(super) fn stats(report: &mut Report) {
     for (name, count) in ["sync_full", "sync_partial_ok", "sync_partial_err"].iter().zip(syncs) {
         report.number(name, count);
     }
-    report.number("expired_subkeys", report.over_shards(|figures| &figures.expired_fields));
+    report.number("expired_subkeys", report.over_shards(|figures| &figures.expired_elements));
     report.number("expired_keys", report.over_shards(|figures| &figures.expired_keys));
     report.ratio("expired_stale_perc", stale_percent(observed));
     report.zeros(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);

@@ -150,6 +150,14 @@ impl<'t> Tx<'t> {
         }
     }
 
+    /// Says that nothing was read in the held shards, because they are left before the command that they were entered
+    /// for.
+    pub fn leaves_unread(&mut self) {
+        if self.holds_replies && self.told == Telling::Unknown {
+            self.told = Telling::Nothing;
+        }
+    }
+
     #[cold]
     fn hold_posts(&mut self) {
         if std::mem::replace(&mut self.told, Telling::Unknown) != Telling::Nothing {

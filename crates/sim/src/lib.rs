@@ -60,7 +60,7 @@ mod world;
 
 pub use client::{Client, Departure, Request, request};
 pub use machine::{Death, Machine};
-pub use seeds::for_each_seed;
+pub use seeds::{are_seeds_chosen, for_each_seed};
 pub use setup::{ENTRIES, Entry, Journal, OFF_CORE_EVENTS_MAX, Setup, Sync};
 pub use stage::{Facts, Stage, facts, follows, may_lead};
 pub use world::World;

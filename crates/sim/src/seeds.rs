@@ -28,6 +28,11 @@ pub fn for_each_seed(test: &str, count: u64, mut simulate: impl FnMut(Entropy)) 
     println!("{test}: {done} worlds, the last of seed {last}");
 }
 
+/// Whether the environment says which seeds tests run, or for how long. They may be too few for what is rare to happen.
+pub fn are_seeds_chosen() -> bool {
+    ["DARTER_SEED", "DARTER_SECONDS"].into_iter().any(|name| std::env::var_os(name).is_some())
+}
+
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))

@@ -338,6 +338,7 @@ impl Thread {
             match self.tx.hold.try_enter_all(ids, patient) {
                 Ok(()) => entered = true,
                 Err(taken) => {
+                    self.tx.leaves_unread();
                     self.leave_all();
                     let task = Task::new(Work::Notify, taken, client, OwnedArgs::default());
                     if self.tx.hold.enter_or_delegate(taken, Delegated::new(task)).is_some() {

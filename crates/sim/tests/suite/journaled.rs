@@ -139,7 +139,7 @@ fn hanging(mut entropy: proactor::Entropy) -> (World, Client) {
 /// The reply that a checkpoint or a snapshot has begun reveals nothing of the data.
 #[test]
 fn who_begins_a_checkpoint_or_a_snapshot_does_not_wait_for_the_disk() {
-    for_each_seed("begun while the disk hangs", 15, |entropy| {
+    for_each_seed("begun while the disk hangs", 300, |entropy| {
         let (mut world, _writer) = hanging(entropy);
         assert_eq!(soon(&mut world, "GET b"), None);
         let begins = ["BGREWRITEAOF", "BGSAVE"][world.below(2)];

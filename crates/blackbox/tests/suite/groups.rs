@@ -222,7 +222,8 @@ fn a_stopped_primary_is_replaced_and_shows_nothing_old() {
     let mut late: Vec<Client> = (0..8).map(|_| nodes.client(old)).collect();
     let stopped = nodes.servers[old].as_ref().expect("it runs");
     // A process that is stopped while it changes the store in a folder holds its lock. (On etcd there is none.)
-    let lock = std::fs::File::open(nodes.folder.path("store/darter/topology.lock")).expect("the store has one");
+    let lock =
+        std::fs::File::open(nodes.folder.path("store/darter/topology.lock")).expect("the store has one");
     lock.lock().expect("it is given back soon");
     stopped.signal(Signal::STOP);
     drop(lock);

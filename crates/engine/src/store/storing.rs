@@ -233,9 +233,7 @@ impl Store<'_, '_> {
             Some(Value::Set(set)) => {
                 (set.take_due(now, count_max), Change::new(Class::Set, "sexpired"), &b"SREM"[..])
             }
-            Some(
-                Value::Str(_) | Value::List(_) | Value::ZSet(_) | Value::Stream(_) | Value::Sketch(_),
-            )
+            Some(Value::Str(_) | Value::List(_) | Value::ZSet(_) | Value::Stream(_) | Value::Sketch(_))
             | None => return 0,
         };
         self.tx.hold.shard_mut(id).stats.expired_elements.add(taken.len() as u64);

@@ -431,6 +431,7 @@ impl Scribe {
             return Taken::All;
         }
         if !engine::dump::has(self.saving.form.style, record.value()) {
+            self.key_count += 1;
             return Taken::All;
         }
         if self.amid.as_ref().is_some_and(|amid| *amid.key == *record.key()) {

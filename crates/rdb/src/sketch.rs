@@ -80,7 +80,8 @@ impl<W: Write> Encoder<W> {
                 self.length(number)
             }
             Field::Signed(number) => {
-                self.length(MODULE_SINT)?;
+                // Redis saves signed numbers as unsigned ones.
+                self.length(MODULE_UINT)?;
                 self.length(number as u64)
             }
             Field::Double(number) => {
@@ -179,8 +180,7 @@ impl<R: Read> FieldSource for SketchFields<'_, R> {
     }
 
     fn signed(&mut self) -> Result<i64, Error> {
-        self.expect(MODULE_SINT)?;
-        Ok(self.reader.length()? as i64)
+        Ok(self.unsigned()? as i64)
     }
 
     fn double(&mut self) -> Result<f64, Error> {

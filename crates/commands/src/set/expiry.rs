@@ -100,12 +100,14 @@ const NO_NUMBER: CommandError =
     CommandError::fixed("ERR MEMBERS requires at least nummembers and one member argument");
 const NOT_POSITIVE: CommandError = CommandError::fixed("ERR Parameter `numMembers` should be greater than 0");
 
+type Args<'k, 'a> = &'k [&'a [u8]];
+
 /// The first `number` of `args`, and the rest.
 fn split<'k, 'a>(
     number: &[u8],
-    args: &'k [&'a [u8]],
+    args: Args<'k, 'a>,
     not_positive: CommandError,
-) -> Result<(&'k [&'a [u8]], &'k [&'a [u8]]), CommandError> {
+) -> Result<(Args<'k, 'a>, Args<'k, 'a>), CommandError> {
     let number = ds::num::parse_i64(number).filter(|number| (1..=i64::from(i32::MAX)).contains(number));
     args.split_at_checked(number.ok_or(not_positive)? as usize).ok_or(TOO_FEW)
 }

@@ -19,7 +19,7 @@ const LARGE: &[(&str, usize, usize)] = &[
     ("lua/raw/stack.rs::Stack", 119, 15),
     ("server/shared.rs::Shared", 30, 6),
     ("server/thread.rs::Thread", 73, 20),
-    ("server/thread.rs::ThreadHost", 47, 18),
+    ("server/thread.rs::ThreadHost", 48, 18),
 ];
 /// Methods by which the number in the table may be too high: not every change of a large type has to touch the table.
 const SLACK: usize = 5;

@@ -339,9 +339,12 @@ fn stored_in_open_order(command: &Command, request: &Request) -> Option<Vec<u8>>
     request.get(word + 1).cloned()
 }
 
-/// Whether redis-server 7.0 has the command.
+/// Whether redis-server 7.0 has the command. The versions of sketches' commands are those of RedisBloom.
 pub fn is_known_to_oracle(command: &Command) -> bool {
-    !command.entry.since.is_empty() && is_old(command.entry.since)
+    let entry = command.entry;
+    let is_of_sketch =
+        matches!(entry.group, Group::Bloom | Group::Cuckoo | Group::CountMin | Group::TopK | Group::TDigest);
+    !entry.since.is_empty() && is_old(entry.since) && !is_of_sketch
 }
 
 /// Whether redis-server 7.0 has what was introduced in version `since`.

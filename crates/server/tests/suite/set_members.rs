@@ -51,7 +51,8 @@ fn members_expire_after_a_restart_and_on_a_replica() {
         ] {
             client.call(line);
         }
-        client.call("SHUTDOWN SAVE");
+        client.send("SHUTDOWN SAVE");
+        client.expect_end();
         drop(server);
         let server = Server::start(2, "auto", &options);
         let client = &mut server.client();

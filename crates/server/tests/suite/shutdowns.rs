@@ -211,7 +211,7 @@ fn what_signals_do_is_a_setting() {
     let mut server = start(&scratch, &["--shutdown-on-sigterm", "nosave", "now"]);
     let mut client = server.client();
     let failed = "(error) ERR CONFIG SET failed (possibly related to argument 'shutdown-on-sigint') - ";
-    let words = "argument(s) must be one of the following: default, save, nosave, now, force";
+    let words = "argument(s) must be one of the following: default, save, nosave, now, force, safe, failover";
     for (request, reply) in [
         (
             "CONFIG SET shutdown-on-sigint 'save nosave'",

@@ -29,6 +29,8 @@ const NO_OPTION: &str = "nonsense";
 
 /// Words of commands that exclude each other, which their declarations do not say.
 const EXCLUSIVE: &[(&str, &[&str])] = &[
+    ("geosearch", &["BYPOLYGON", "FROMMEMBER", "FROMLONLAT"]),
+    ("geosearchstore", &["BYPOLYGON", "FROMMEMBER", "FROMLONLAT"]),
     ("increx", &["PERSIST", "ENX"]),
     ("restore", &["IDLETIME", "FREQ"]),
     ("restore-asking", &["IDLETIME", "FREQ"]),
@@ -123,6 +125,7 @@ impl Lists {
             "numkeys" | "numfields" | "numids" | "num-members" => {
                 *self.count.insert(1 + self.random.below(2))
             }
+            "num-vertices" => *self.count.insert(3),
             "cursor" => 0,
             "db" | "destination-db" | "index1" | "index2" => self.random.below(2),
             _ => 1 + self.random.below(5),

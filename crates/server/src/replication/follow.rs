@@ -118,13 +118,14 @@ pub(crate) fn take_news(thread: &mut Thread, news: LinkNews) {
 /// Ends the waits of all clients, and their connections. Clients that asked for notices get the reply of a timeout, and
 /// go elsewhere by themselves.
 ///
-/// In a group all clients are disconnected, so that they look for the new primary.
+/// In a group all clients are disconnected, so that they look for the new primary. Replies that wait for grants are never
+/// sent.
 fn unblock_all(thread: &mut Thread) {
     if thread.host.shared.journal.synced.group.is_on() {
         let link = thread.host.roles.follower.conn();
         let clients = thread.host.net.connections.iter_mut().filter(|(_, session)| !session.follows());
         let clients: Vec<ConnId> = clients.map(|(conn, _)| conn).filter(|conn| Some(*conn) != link).collect();
-        return clients.into_iter().for_each(|conn| thread.close(conn, CloseMode::AfterFlush));
+        return clients.into_iter().for_each(|conn| thread.close(conn, CloseMode::Now));
     }
     let waiting = thread
         .host

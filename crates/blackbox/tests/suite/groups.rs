@@ -229,11 +229,11 @@ fn a_stopped_primary_is_replaced_and_shows_nothing_old() {
     drop(lock);
     late.iter_mut().for_each(|client| client.send("GET key"));
     let mut others = (0..3).filter(|node| *node != old).cycle();
-    let mut is_written = || {
+    let is_written = || {
         let node = others.next().expect("it goes round");
         matches!(ask(nodes.ports[node], "SET key new"), Some(Value::Simple(_)))
     };
-    eventually("another node leads", || is_written());
+    eventually("another node leads", is_written);
     stopped.signal(Signal::CONT);
     for client in &mut late {
         let answer = client.try_receive().map(|value| value.to_string());

@@ -73,8 +73,11 @@ fn merge(ctx: &mut Ctx) -> CommandResult {
     Ok(())
 }
 
+/// Some arguments.
+type Words<'a> = &'a [&'a [u8]];
+
 /// The keys and their weights; no weights if there is no word for them.
-fn sources<'a>(rest: &'a [&'a [u8]], count: usize) -> Result<(&'a [&'a [u8]], &'a [&'a [u8]]), CommandError> {
+fn sources<'a>(rest: Words<'a>, count: usize) -> Result<(Words<'a>, Words<'a>), CommandError> {
     match rest.iter().position(|word| keyword_is(word, "WEIGHTS")) {
         None if rest.len() == count => Ok((rest, &[])),
         None => Err(OTHER_KEYS),

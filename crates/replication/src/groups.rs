@@ -26,7 +26,7 @@ pub(crate) const GROUP_BEAT: Entry = Entry {
     name: "group-beat",
     is_system: true,
     summary: "An internal command for the grants of a group's replicas.",
-    since: "0.2.0",
+    since: "",
     group: Group::Server,
     arity: 5,
     flags: &[Admin, NoScript, Loading, Stale, AllowBusy, NoMulti],

@@ -126,6 +126,9 @@ fn random_commands_are_answered_as_by_redis() {
         {
             run.episode(seed + episodes, STEPS);
             episodes += 1;
+            if episodes == EPISODES {
+                println!("not exercised so far: {}", run.missing().join(", "));
+            }
         }
     }
     println!("{episodes} episodes, {} replies without an error", run.answered.values().sum::<u64>());

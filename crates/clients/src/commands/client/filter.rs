@@ -8,29 +8,31 @@ use crate::Ctx;
 use crate::session::{Class, Condition, Filter};
 
 /// The filters of both commands that are newer than Redis 7.2, as documented.
-pub(super) const MAXAGE: Arg = integer("maxage").token("MAXAGE").optional();
-pub(super) const NAME: Arg = string("name").token("NAME").optional();
-pub(super) const IDLE: Arg = integer("idle").token("IDLE").optional();
-pub(super) const FLAGS: Arg = string("flags").token("FLAGS").optional();
-pub(super) const LIB_NAME: Arg = string("lib-name").token("LIB-NAME").optional();
-pub(super) const LIB_VER: Arg = string("lib-ver").token("LIB-VER").optional();
-pub(super) const DB: Arg = integer("db").token("DB").optional();
-pub(super) const CAPA: Arg = string("capa").token("CAPA").optional();
-pub(super) const IP: Arg = string("ip").token("IP").optional();
+pub(super) const MAXAGE: Arg = integer("maxage").token("MAXAGE").optional().since("7.4.0");
+pub(super) const NAME: Arg = string("name").token("NAME").optional().since("9.0.0");
+pub(super) const IDLE: Arg = integer("idle").token("IDLE").optional().since("9.0.0");
+pub(super) const FLAGS: Arg = string("flags").token("FLAGS").optional().since("9.0.0");
+pub(super) const LIB_NAME: Arg = string("lib-name").token("LIB-NAME").optional().since("9.0.0");
+pub(super) const LIB_VER: Arg = string("lib-ver").token("LIB-VER").optional().since("9.0.0");
+pub(super) const DB: Arg = integer("db").token("DB").optional().since("9.0.0");
+pub(super) const CAPA: Arg = string("capa").token("CAPA").optional().since("9.0.0");
+pub(super) const IP: Arg = string("ip").token("IP").optional().since("9.0.0");
 pub(super) const SKIPME: Arg =
     oneof("skipme", &[token("yes", "YES"), token("no", "NO")]).token("SKIPME").optional();
-pub(super) const NOT_ID: Arg = integer("not-client-id").token("NOT-ID").optional().multiple();
-pub(super) const NOT_TYPE: Arg = string("not-client-type").token("NOT-TYPE").optional();
-pub(super) const NOT_ADDR: Arg = string("not-addr").display("ip:port").token("NOT-ADDR").optional();
-pub(super) const NOT_LADDR: Arg = string("not-laddr").display("ip:port").token("NOT-LADDR").optional();
-pub(super) const NOT_USER: Arg = string("not-username").token("NOT-USER").optional();
-pub(super) const NOT_FLAGS: Arg = string("not-flags").token("NOT-FLAGS").optional();
-pub(super) const NOT_NAME: Arg = string("not-name").token("NOT-NAME").optional();
-pub(super) const NOT_LIB_NAME: Arg = string("not-lib-name").token("NOT-LIB-NAME").optional();
-pub(super) const NOT_LIB_VER: Arg = string("not-lib-ver").token("NOT-LIB-VER").optional();
-pub(super) const NOT_DB: Arg = integer("not-db").token("NOT-DB").optional();
-pub(super) const NOT_CAPA: Arg = string("not-capa").token("NOT-CAPA").optional();
-pub(super) const NOT_IP: Arg = string("not-ip").token("NOT-IP").optional();
+pub(super) const NOT_ID: Arg = integer("not-client-id").token("NOT-ID").optional().multiple().since("9.0.0");
+pub(super) const NOT_TYPE: Arg = string("not-client-type").token("NOT-TYPE").optional().since("9.0.0");
+pub(super) const NOT_ADDR: Arg =
+    string("not-addr").display("ip:port").token("NOT-ADDR").optional().since("9.0.0");
+pub(super) const NOT_LADDR: Arg =
+    string("not-laddr").display("ip:port").token("NOT-LADDR").optional().since("9.0.0");
+pub(super) const NOT_USER: Arg = string("not-username").token("NOT-USER").optional().since("9.0.0");
+pub(super) const NOT_FLAGS: Arg = string("not-flags").token("NOT-FLAGS").optional().since("9.0.0");
+pub(super) const NOT_NAME: Arg = string("not-name").token("NOT-NAME").optional().since("9.0.0");
+pub(super) const NOT_LIB_NAME: Arg = string("not-lib-name").token("NOT-LIB-NAME").optional().since("9.0.0");
+pub(super) const NOT_LIB_VER: Arg = string("not-lib-ver").token("NOT-LIB-VER").optional().since("9.0.0");
+pub(super) const NOT_DB: Arg = integer("not-db").token("NOT-DB").optional().since("9.0.0");
+pub(super) const NOT_CAPA: Arg = string("not-capa").token("NOT-CAPA").optional().since("9.0.0");
+pub(super) const NOT_IP: Arg = string("not-ip").token("NOT-IP").optional().since("9.0.0");
 
 /// The words of filters that have one value.
 const WORDS: [&str; 14] = [

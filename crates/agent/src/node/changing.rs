@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use group::{GroupChange, Proposal, Role, Standing};
-use topology::{Finding, Reading, Reason, Revision, Safety, Store, Swap};
+use topology::{Finding, Reading, Reason, Revision, Store, Swap};
 
 use super::peer::Peer;
 use super::{Agent, locked};
@@ -230,19 +230,8 @@ impl Agent {
         connected.collect()
     }
 
-    /// The role of this node, for people.
-    pub fn role(&self) -> Role {
+    fn role(&self) -> Role {
         self.membership().with(|member| member.role())
-    }
-
-    /// Whether writes of this group are acknowledged when they are applied.
-    pub fn ack(&self) -> Safety {
-        self.membership().with(|member| member.ack())
-    }
-
-    /// The number of nodes that were announced.
-    pub fn known_nodes(&self) -> usize {
-        locked(&self.nodes).len()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Changes the document: what the rules ask for, one change after the other.
 
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use group::{GroupChange, Proposal, Role, Standing};
@@ -22,8 +23,8 @@ const HESITATION_MS: u64 = 300;
 const DISK_MAX: Duration = Duration::from_secs(10);
 
 impl Agent {
-    /// Runs until the server stops.
-    pub(super) fn change(&self, store: &mut dyn Store) {
+    /// Runs until the server stops. Tells `begun` when the document was read for the first time.
+    pub(super) fn change(&self, store: &mut dyn Store, begun: &Sender<()>) {
         if !self.begin_life(store) {
             return;
         }
@@ -36,6 +37,8 @@ impl Agent {
         }
         let reading = self.join(store, reading);
         self.learn(&reading);
+        // The watching thread has ended only if the server stops.
+        let _ = begun.send(());
         let mut considered = None;
         while !self.is_stopping() {
             let is_leaving = self.membership().with(|member| member.is_leaving());

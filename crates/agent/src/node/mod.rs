@@ -22,19 +22,19 @@ mod watching;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use config::Settings;
 use group::{Member, Role, Trouble};
 use replication::{Address, Membership, NotedTerms, Parts};
-use topology::{Announcement, Finding, GroupId, Instance, NodeId, Reading, Store, Term};
+use topology::{Announcement, GroupId, Instance, NodeId, Reading, Store, Term};
 
 use self::bell::Bell;
 pub use self::joining::Joining;
 pub use self::peer::DialTls;
 use crate::announcing::ProcessFacts;
 use crate::error::Error;
-use crate::founding::may_create;
 use crate::node_state::NodeState;
 
 /// See the head of this file. Never freed: its threads live as long as the process.
@@ -94,10 +94,16 @@ impl Agent {
         parts.judge_quorum(parts.clock.monotonic_ms());
         tracing::info!("this is node {} of group {}", agent.me, agent.group);
         agent.spawn("group", || agent.steer())?;
+        // News of the document is nothing before this life has begun and the document was read (rule 9).
+        let (begun, may_watch) = channel();
         let mut store = agent.open()?;
-        agent.spawn("group-changes", move || agent.change(&mut *store))?;
+        agent.spawn("group-changes", move || agent.change(&mut *store, &begun))?;
         let mut store = agent.open()?;
-        agent.spawn("group-watch", move || agent.watch(&mut *store))?;
+        agent.spawn("group-watch", move || {
+            if may_watch.recv().is_ok() {
+                agent.watch(&mut *store);
+            }
+        })?;
         let mut store = agent.open()?;
         agent.spawn("group-announce", move || agent.announce(&mut *store))?;
         agent.spawn("group-grants", || agent.grant())?;
@@ -154,9 +160,6 @@ impl Agent {
 
     /// Follows a reading of the document.
     fn learn(&self, reading: &Reading) {
-        if reading.found == Finding::Nothing && may_create(self.settings()) {
-            return;
-        }
         let data = self.membership().data(&self.parts);
         let now_ms = self.parts.clock.boot_ms();
         let before = self.membership().with(|member| member.role());

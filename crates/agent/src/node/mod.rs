@@ -20,7 +20,7 @@ mod peer;
 mod steering;
 mod watching;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,6 +37,9 @@ use crate::announcing::ProcessFacts;
 use crate::error::Error;
 use crate::node_state::NodeState;
 
+/// The most troubles that are remembered.
+const TROUBLES_MAX: usize = 100;
+
 /// See the head of this file. Never freed: its threads live as long as the process.
 pub struct Agent {
     parts: Parts,
@@ -48,8 +51,8 @@ pub struct Agent {
     state: Mutex<NodeState>,
     /// Where nodes were announced last.
     nodes: Mutex<BTreeMap<NodeId, Announcement>>,
-    /// The last trouble with the store or the document, so that each is logged once.
-    trouble: Mutex<String>,
+    /// Troubles with the store and the document since the document was last followed: each is logged once.
+    troubles: Mutex<BTreeSet<String>>,
     bell: Bell,
     changes: Bell,
     grants: Bell,
@@ -78,7 +81,7 @@ impl Agent {
             facts,
             tls,
             nodes: Mutex::default(),
-            trouble: Mutex::default(),
+            troubles: Mutex::default(),
             bell: Bell::default(),
             changes: Bell::default(),
             grants: Bell::default(),
@@ -182,19 +185,19 @@ impl Agent {
                     tracing::info!("{leader} leads in term {term}, and this node follows it");
                 }
             },
-            Ok(_) => self.complain(""),
+            Ok(_) => locked(&self.troubles).clear(),
             Err(trouble) => self.complain(&trouble.to_string()),
         }
     }
 
-    /// Logs a trouble, unless it was logged last. Empty: all is well.
+    /// Logs a trouble, unless that was done since the document was last followed.
     fn complain(&self, why: &str) {
-        let mut told = locked(&self.trouble);
-        if *told != why {
-            if !why.is_empty() {
-                tracing::warn!("{why}");
-            }
-            why.clone_into(&mut told);
+        let mut told = locked(&self.troubles);
+        if told.len() >= TROUBLES_MAX {
+            told.clear();
+        }
+        if told.insert(why.to_owned()) {
+            tracing::warn!("{why}");
         }
     }
 }
